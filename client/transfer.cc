@@ -1,0 +1,221 @@
+#include "client/transfer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <optional>
+
+#include "client/status_macros.h"
+#include "proto/base/checked_math.h"
+#include "proto/wire/record.h"
+
+namespace tvarant::client {
+namespace {
+
+// Up to here bytes travel in the record even where staging memory is at hand:
+// copying them twice more costs less than the ring's book-keeping.
+constexpr uint64_t kInlineUploadBytes = 8 << 10;
+
+// Reads by message that are under way at once.
+constexpr size_t kMaxReadsInFlight = 16;
+
+Status CheckRange(uint64_t offset_bytes, const void* data, uint64_t bytes) {
+  uint64_t end;
+  if (!base::CheckedAdd(offset_bytes, bytes, &end)) {
+    return Status(Code::kInvalidArgument, "the range of bytes overflows");
+  }
+  if (data == nullptr && bytes > 0) {
+    return Status(Code::kInvalidArgument, "the host address is null");
+  }
+  return Status();
+}
+
+Result<uint64_t> UploadInline(StreamCore& stream, uint64_t segment,
+                              uint64_t offset_bytes, const char* data,
+                              uint64_t bytes) {
+  uint64_t done = 0;
+  while (true) {
+    const uint64_t part = std::min<uint64_t>(bytes - done, kMaxInlineBytes);
+    Result<uint64_t> sequence =
+        stream.Upload(segment, offset_bytes + done, data + done, part);
+    done += part;
+    if (!sequence.ok() || done == bytes) return sequence;
+  }
+}
+
+Result<uint64_t> UploadStaged(SessionContext& context, StagingRing& ring,
+                              const std::shared_ptr<StreamCore>& stream,
+                              uint64_t segment, uint64_t offset_bytes,
+                              const char* data, uint64_t bytes) {
+  uint64_t done = 0;
+  while (true) {
+    const uint64_t part = std::min(bytes - done, ring.max_chunk_bytes());
+    Result<StagingRing::Chunk> chunk = ring.Allocate(part, context);
+    if (!chunk.ok()) return chunk.status();
+    std::memcpy(chunk.value().data, data + done, part);
+    Result<uint64_t> sequence = stream->Transfer(
+        RecordKind::kUploadStaged, {.handle = segment,
+                                    .offset_bytes = offset_bytes + done,
+                                    .handle2 = ring.handle(),
+                                    .offset2_bytes = chunk.value().offset_bytes,
+                                    .bytes = part});
+    if (!sequence.ok()) {
+      ring.Free(chunk.value());
+      return sequence;
+    }
+    ring.FreeAfter(chunk.value(), stream, sequence.value());
+    done += part;
+    if (done == bytes) return sequence;
+    // The daemon copies this chunk while we fill the next.
+    TVARANT_RETURN_IF_ERROR(stream->Send());
+  }
+}
+
+struct StagedPart {
+  StagingRing::Chunk chunk;
+  uint64_t sequence;
+  char* to;
+  uint64_t bytes;
+};
+
+// Waits for the oldest part and takes its bytes.
+Status TakePart(StagingRing& ring, StreamCore& stream,
+                std::deque<StagedPart>* parts, bool* counted) {
+  const StagedPart part = parts->front();
+  const bool count = !*counted && stream.completed() < part.sequence;
+  const Status status = stream.WaitDone(part.sequence, count);
+  *counted |= count;
+  if (!status.ok()) return status;
+  std::memcpy(part.to, part.chunk.data, part.bytes);
+  parts->pop_front();
+  ring.Free(part.chunk);
+  return Status();
+}
+
+Status DownloadStaged(SessionContext& context, StagingRing& ring,
+                      const std::shared_ptr<StreamCore>& stream,
+                      uint64_t segment, uint64_t offset_bytes, char* data,
+                      uint64_t bytes) {
+  std::deque<StagedPart> parts;
+  uint64_t asked = 0;
+  bool counted = false;
+  Status status;
+  while (status.ok() && (asked < bytes || !parts.empty())) {
+    if (asked == bytes) {
+      status = TakePart(ring, *stream, &parts, &counted);
+      continue;
+    }
+    const uint64_t size = std::min(bytes - asked, ring.max_chunk_bytes());
+    StagingRing::Chunk chunk;
+    if (std::optional<StagingRing::Chunk> free = ring.TryAllocate(size)) {
+      chunk = *free;
+    } else if (!parts.empty()) {
+      // Who holds chunks must not wait for others who may hold some, too.
+      status = TakePart(ring, *stream, &parts, &counted);
+      continue;
+    } else {
+      Result<StagingRing::Chunk> room = ring.Allocate(size, context);
+      if (!room.ok()) return room.status();
+      chunk = room.value();
+    }
+    const Result<uint64_t> sequence = stream->Transfer(
+        RecordKind::kDownloadStaged, {.handle = segment,
+                                      .offset_bytes = offset_bytes + asked,
+                                      .handle2 = ring.handle(),
+                                      .offset2_bytes = chunk.offset_bytes,
+                                      .bytes = size});
+    if (!sequence.ok()) {
+      ring.Free(chunk);
+      status = sequence.status();
+      break;
+    }
+    parts.push_back({chunk, sequence.value(), data + asked, size});
+    asked += size;
+    status = stream->Send();
+  }
+  // After a fault the daemon may still write into what it was given.
+  for (const StagedPart& part : parts) {
+    ring.FreeAfter(part.chunk, stream, part.sequence);
+  }
+  return status;
+}
+
+struct Part {
+  uint64_t sequence;
+  uint64_t bytes;
+};
+
+Status DownloadByMessages(SessionContext& context, StreamCore& stream,
+                          uint64_t segment, uint64_t offset_bytes, char* data,
+                          uint64_t bytes) {
+  std::deque<Part> parts;
+  uint64_t asked = 0;
+  bool answered = true;
+  Status status;
+  Count(context.counters.round_trips);
+  while (status.ok() && (asked < bytes || !parts.empty())) {
+    if (asked < bytes && parts.size() < kMaxReadsInFlight) {
+      const uint64_t size = std::min<uint64_t>(bytes - asked, kMaxInlineBytes);
+      const Result<uint64_t> sequence =
+          stream.Read(segment, offset_bytes + asked, data + asked, size);
+      status = sequence.status();
+      if (!status.ok()) break;
+      parts.push_back({sequence.value(), size});
+      asked += size;
+      continue;
+    }
+    status = stream.Send();
+    if (!status.ok()) break;
+    answered &= stream.inbox().WaitRead(parts.front().sequence);
+    parts.pop_front();
+    status = stream.fault();
+  }
+  for (const Part& part : parts) stream.inbox().CancelRead(part.sequence);
+  if (!status.ok() || answered) return status;
+  // The reason has latched on the stream; the caller raises it.
+  return Status(Code::kInternal, "the daemon did not answer a read");
+}
+
+}  // namespace
+
+Result<uint64_t> Upload(SessionState& session,
+                        const std::shared_ptr<StreamCore>& stream,
+                        uint64_t segment, uint64_t offset_bytes,
+                        const void* data, uint64_t bytes) {
+  TVARANT_RETURN_IF_ERROR(CheckRange(offset_bytes, data, bytes));
+  if (bytes == 0) return stream->last_sequence();
+  SessionContext& context = session.context();
+  Count(context.counters.uploaded_bytes, bytes);
+  const char* from = static_cast<const char*>(data);
+  if (bytes <= kInlineUploadBytes) {
+    return UploadInline(*stream, segment, offset_bytes, from, bytes);
+  }
+  Result<StagingRing*> ring = session.Staging();
+  if (!ring.ok()) return ring.status();
+  if (ring.value() == nullptr) {
+    return UploadInline(*stream, segment, offset_bytes, from, bytes);
+  }
+  return UploadStaged(context, *ring.value(), stream, segment, offset_bytes,
+                      from, bytes);
+}
+
+Status Download(SessionState& session,
+                const std::shared_ptr<StreamCore>& stream, uint64_t segment,
+                uint64_t offset_bytes, void* data, uint64_t bytes) {
+  TVARANT_RETURN_IF_ERROR(CheckRange(offset_bytes, data, bytes));
+  if (bytes == 0) return Status();
+  SessionContext& context = session.context();
+  Result<StagingRing*> ring = session.Staging();
+  if (!ring.ok()) return ring.status();
+  char* to = static_cast<char*>(data);
+  const Status status =
+      ring.value() == nullptr
+          ? DownloadByMessages(context, *stream, segment, offset_bytes, to,
+                               bytes)
+          : DownloadStaged(context, *ring.value(), stream, segment,
+                           offset_bytes, to, bytes);
+  if (status.ok()) Count(context.counters.downloaded_bytes, bytes);
+  return status;
+}
+
+}  // namespace tvarant::client

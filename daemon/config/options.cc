@@ -1,0 +1,411 @@
+#include "daemon/config/options.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/checked_math.h"
+#include "proto/base/status_macros.h"
+
+namespace tvarant {
+namespace {
+
+constexpr char kDefaultListen[] = "unix:/run/tvarant/tvarant.sock";
+
+enum class Kind { kText, kList, kCount, kSize, kOctal, kSigned, kFlag };
+
+struct Row {
+  std::string_view name;  // as on the command line
+  Kind kind;
+  // Where the value goes: exactly one of these, by kind.
+  std::string Options::*text = nullptr;
+  std::vector<std::string> Options::*list = nullptr;
+  uint64_t Options::*number = nullptr;
+  int64_t Options::*integer = nullptr;
+  bool Options::*flag = nullptr;
+  uint64_t min = 0;
+  uint64_t max = std::numeric_limits<uint64_t>::max();
+  bool command_line_only = false;
+  std::string_view value;
+  std::string_view doc;
+};
+
+const std::vector<Row>& Table() {
+  static const std::vector<Row>& table = *new std::vector<Row>{
+      {.name = "listen",
+       .kind = Kind::kList,
+       .list = &Options::listen,
+       .value = "unix:PATH",
+       .doc = "socket to serve; may be repeated (default "
+              "unix:/run/tvarant/tvarant.sock)"},
+      {.name = "runtime",
+       .kind = Kind::kText,
+       .text = &Options::runtime,
+       .value = "sim",
+       .doc = "what runs the commands: sim, the CPU simulator"},
+      {.name = "memory",
+       .kind = Kind::kSize,
+       .number = &Options::memory_bytes,
+       .min = 1 << 20,
+       .value = "SIZE",
+       .doc = "memory of the simulated device, e.g. 4GiB (default 3/4 of the "
+              "machine's)"},
+      {.name = "threads",
+       .kind = Kind::kCount,
+       .number = &Options::threads,
+       .min = 1,
+       .max = 4096,
+       .value = "N",
+       .doc = "threads a kernel may use (default one per processor)"},
+      {.name = "socket-mode",
+       .kind = Kind::kOctal,
+       .number = &Options::socket_mode,
+       .max = 0777,
+       .value = "MODE",
+       .doc = "permissions of the sockets, octal (default 0660)"},
+      {.name = "socket-group",
+       .kind = Kind::kText,
+       .text = &Options::socket_group,
+       .value = "NAME",
+       .doc = "group of the sockets (default the daemon's own)"},
+      {.name = "max-sessions",
+       .kind = Kind::kCount,
+       .number = &Options::max_sessions,
+       .min = 1,
+       .max = 65536,
+       .value = "N",
+       .doc = "sessions at a time (default 256)"},
+      {.name = "max-sessions-per-user",
+       .kind = Kind::kCount,
+       .number = &Options::max_sessions_per_user,
+       .min = 1,
+       .max = 65536,
+       .value = "N",
+       .doc = "sessions of one user (default 128)"},
+      {.name = "max-connections",
+       .kind = Kind::kCount,
+       .number = &Options::max_connections,
+       .min = 2,
+       .max = 65536,
+       .value = "N",
+       .doc = "connections at a time (default 1024)"},
+      {.name = "max-connections-per-user",
+       .kind = Kind::kCount,
+       .number = &Options::max_connections_per_user,
+       .min = 2,
+       .max = 65536,
+       .value = "N",
+       .doc = "connections of one user (default 512)"},
+      {.name = "max-streams",
+       .kind = Kind::kCount,
+       .number = &Options::max_streams,
+       .min = 1,
+       .max = 16384,
+       .value = "N",
+       .doc = "command streams of all sessions; each has a thread (default "
+              "1024)"},
+      {.name = "max-session-bytes",
+       .kind = Kind::kSize,
+       .number = &Options::max_session_bytes,
+       .value = "SIZE",
+       .doc = "device memory of one session (default all)"},
+      {.name = "max-segments",
+       .kind = Kind::kCount,
+       .number = &Options::max_segments,
+       .min = 1,
+       .max = 1 << 24,
+       .value = "N",
+       .doc = "segments of one session (default 65536)"},
+      {.name = "max-programs",
+       .kind = Kind::kCount,
+       .number = &Options::max_programs,
+       .min = 1,
+       .max = 1 << 24,
+       .value = "N",
+       .doc = "programs of one session (default 65536)"},
+      {.name = "drain-seconds",
+       .kind = Kind::kCount,
+       .number = &Options::drain_seconds,
+       .max = 3600,
+       .value = "N",
+       .doc = "how long SIGTERM lets running commands finish (default 5)"},
+      {.name = "exit-with-parent",
+       .kind = Kind::kSigned,
+       .integer = &Options::exit_with_parent,
+       .min = 1,
+       .command_line_only = true,
+       .value = "PID",
+       .doc = "end when the parent process PID does"},
+      {.name = "ready-fd",
+       .kind = Kind::kSigned,
+       .integer = &Options::ready_fd,
+       .max = std::numeric_limits<int>::max(),
+       .command_line_only = true,
+       .value = "FD",
+       .doc = "write \"ready\", or \"error: \" and why not, there and close it"},
+      {.name = "help",
+       .kind = Kind::kFlag,
+       .flag = &Options::show_help,
+       .command_line_only = true,
+       .doc = "print this and exit"},
+      {.name = "version",
+       .kind = Kind::kFlag,
+       .flag = &Options::show_version,
+       .command_line_only = true,
+       .doc = "print the version and exit"},
+  };
+  return table;
+}
+
+const Row* FindRow(std::string_view name) {
+  for (const Row& row : Table()) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+absl::Status Invalid(std::string text) {
+  return absl::InvalidArgumentError(std::move(text));
+}
+
+// Digits of one base, nothing else, in range.
+bool ParseDigits(std::string_view text, uint64_t base, uint64_t* value) {
+  if (text.empty()) return false;
+  *value = 0;
+  for (const char c : text) {
+    if (c < '0' || static_cast<uint64_t>(c - '0') >= base) return false;
+    if (!base::CheckedMul(*value, base, value) ||
+        !base::CheckedAdd(*value, static_cast<uint64_t>(c - '0'), value)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::Status SetNumber(const Row& row, std::string_view text, uint64_t* value) {
+  const std::string quoted = "\"" + std::string(text) + "\"";
+  if (row.kind == Kind::kSize) {
+    auto size = ParseSize(text);
+    if (!size.ok()) return size.status();
+    *value = *size;
+  } else if (!ParseDigits(text, row.kind == Kind::kOctal ? 8 : 10, value)) {
+    return Invalid(quoted + (row.kind == Kind::kOctal
+                                 ? " is not an octal number"
+                                 : " is not a number"));
+  }
+  if (*value < row.min || *value > row.max) {
+    if (row.max == std::numeric_limits<uint64_t>::max()) {
+      return Invalid(absl::StrCat(quoted, " is less than ", row.min));
+    }
+    return Invalid(
+        absl::StrCat(quoted, " is not in ", row.min, " to ", row.max));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetValue(const Row& row, std::string_view text,
+                      Options* options) {
+  switch (row.kind) {
+    case Kind::kText:
+      if (text.empty()) return Invalid("the value is empty");
+      options->*row.text = std::string(text);
+      return absl::OkStatus();
+    case Kind::kList:
+      if (text.empty()) return Invalid("the value is empty");
+      (options->*row.list).emplace_back(text);
+      return absl::OkStatus();
+    case Kind::kCount:
+    case Kind::kSize:
+    case Kind::kOctal:
+      return SetNumber(row, text, &(options->*row.number));
+    case Kind::kSigned: {
+      uint64_t value;
+      RETURN_IF_ERROR(SetNumber(row, text, &value));
+      if (value > std::numeric_limits<int32_t>::max()) {
+        return Invalid("\"" + std::string(text) + "\" is too large");
+      }
+      options->*row.integer = static_cast<int64_t>(value);
+      return absl::OkStatus();
+    }
+    case Kind::kFlag:
+      options->*row.flag = true;
+      return absl::OkStatus();
+  }
+  return absl::InternalError("unknown kind of option");
+}
+
+std::string_view Trim(std::string_view text) {
+  const auto is_space = [](char c) {
+    return c == ' ' || c == '\t' || c == '\r';
+  };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Invalid("can't read the config file " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) return Invalid("can't read the config file " + path);
+  return text.str();
+}
+
+struct Argument {
+  std::string name;
+  std::string value;
+};
+
+absl::StatusOr<std::vector<Argument>> SplitArguments(
+    const std::vector<std::string>& args) {
+  std::vector<Argument> result;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string& word = args[i];
+    if (word == "-h") {
+      result.push_back({"help", ""});
+      continue;
+    }
+    if (word.rfind("--", 0) != 0 || word.size() == 2) {
+      return Invalid("unknown argument \"" + word + "\"; see --help");
+    }
+    Argument argument;
+    const size_t equals = word.find('=');
+    argument.name = word.substr(2, equals == std::string::npos
+                                       ? std::string::npos
+                                       : equals - 2);
+    const Row* row = FindRow(argument.name);
+    if (row == nullptr && argument.name != "config") {
+      return Invalid("unknown option --" + argument.name + "; see --help");
+    }
+    const bool takes_value = row == nullptr || row->kind != Kind::kFlag;
+    if (equals != std::string::npos) {
+      if (!takes_value) {
+        return Invalid("option --" + argument.name + " takes no value");
+      }
+      argument.value = word.substr(equals + 1);
+    } else if (takes_value) {
+      if (i + 1 == args.size()) {
+        return Invalid("option --" + argument.name + " needs a value");
+      }
+      argument.value = args[++i];
+    }
+    result.push_back(std::move(argument));
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
+  const auto bad = [&] {
+    return Invalid("\"" + std::string(text) +
+                   "\" is not a size such as 512MiB or 4GiB");
+  };
+  size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
+    ++digits;
+  }
+  uint64_t value;
+  if (!ParseDigits(text.substr(0, digits), 10, &value)) return bad();
+  const std::string_view unit = Trim(text.substr(digits));
+  if (unit.empty() || unit == "B") return value;
+  const size_t power = std::string_view("KMGT").find(unit[0]);
+  const std::string_view rest = unit.substr(1);
+  if (power == std::string_view::npos ||
+      !(rest.empty() || rest == "iB" || rest == "B")) {
+    return bad();
+  }
+  if (!base::CheckedMul(value, uint64_t{1} << (10 * (power + 1)), &value)) {
+    return bad();
+  }
+  return value;
+}
+
+absl::Status ParseConfig(std::string_view text, const std::string& file,
+                         Options* options) {
+  std::set<std::string> seen;
+  int line_number = 0;
+  while (!text.empty()) {
+    ++line_number;
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    line = Trim(line.substr(0, std::min(line.find('#'), line.size())));
+    if (line.empty()) continue;
+    const auto at_line = [&](std::string_view fault) {
+      return Invalid(file + ":" + std::to_string(line_number) + ": " +
+                     std::string(fault));
+    };
+    const size_t equals = line.find('=');
+    if (equals == std::string_view::npos) {
+      return at_line("not of the form key = value");
+    }
+    const std::string key(Trim(line.substr(0, equals)));
+    std::string name = key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    const Row* row = key == name && key.find('-') != std::string::npos
+                         ? nullptr  // keys are written with underscores
+                         : FindRow(name);
+    if (row == nullptr || row->command_line_only) {
+      return at_line("unknown key \"" + key + "\"");
+    }
+    if (row->kind != Kind::kList && !seen.insert(name).second) {
+      return at_line("key \"" + key + "\" is there twice");
+    }
+    const absl::Status status =
+        SetValue(*row, Trim(line.substr(equals + 1)), options);
+    if (!status.ok()) {
+      const auto message = status.message();
+      return at_line(key + ": " + std::string(message.data(), message.size()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Options> ParseArguments(const std::vector<std::string>& args) {
+  ASSIGN_OR_RETURN(const std::vector<Argument> arguments, SplitArguments(args));
+  Options options;
+  for (const Argument& argument : arguments) {
+    if (argument.name != "config") continue;
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(argument.value));
+    RETURN_IF_ERROR(ParseConfig(text, argument.value, &options));
+  }
+  bool listens_replaced = false;
+  for (const Argument& argument : arguments) {
+    if (argument.name == "config") continue;
+    const Row& row = *FindRow(argument.name);
+    if (row.kind == Kind::kList && !listens_replaced) {
+      listens_replaced = true;
+      (options.*row.list).clear();
+    }
+    const absl::Status status = SetValue(row, argument.value, &options);
+    if (!status.ok()) {
+      return Invalid(absl::StrCat("--", argument.name, ": ", status.message()));
+    }
+  }
+  if (options.listen.empty()) options.listen.push_back(kDefaultListen);
+  return options;
+}
+
+std::string HelpText() {
+  std::string text =
+      "Usage: tvarantd [options]\n\n"
+      "Serves one Tvarant device to PyTorch processes on this machine.\n\n"
+      "  --config FILE\n"
+      "      read \"key = value\" lines; keys are the options below, written\n"
+      "      with underscores; the command line wins\n";
+  for (const Row& row : Table()) {
+    text += "  --" + std::string(row.name);
+    if (!row.value.empty()) text += " " + std::string(row.value);
+    text += "\n      " + std::string(row.doc) + "\n";
+  }
+  return text;
+}
+
+}  // namespace tvarant

@@ -1,0 +1,63 @@
+// Options of tvarantd: one table for the command line and the config file.
+//
+// --max-sessions=8, --max-sessions 8 and, in a file, max_sessions = 8 are the
+// same. The command line wins over the file. To add an option: a member, and a
+// row in options.cc.
+
+#ifndef TVARANT_DAEMON_CONFIG_OPTIONS_H_
+#define TVARANT_DAEMON_CONFIG_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tvarant {
+
+struct Options {
+  std::vector<std::string> listen;  // "unix:PATH"; never empty when parsed
+  std::string runtime = "sim";
+  uint64_t memory_bytes = 0;  // 0: chosen by the runtime
+  uint64_t threads = 0;       // 0: as many as processors
+  uint64_t socket_mode = 0660;
+  std::string socket_group;  // empty: the daemon's
+
+  uint64_t max_sessions = 256;
+  uint64_t max_sessions_per_user = 128;
+  uint64_t max_connections = 1024;
+  uint64_t max_connections_per_user = 512;
+  uint64_t max_streams = 1024;       // of all sessions together
+  uint64_t max_session_bytes = 0;    // 0: all of the device
+  uint64_t max_segments = 65536;     // per session
+  uint64_t max_programs = 65536;     // per session
+  uint64_t drain_seconds = 5;
+
+  int64_t exit_with_parent = 0;  // pid; 0: no
+  int64_t ready_fd = -1;
+
+  bool show_help = false;
+  bool show_version = false;
+};
+
+// Parses argv[1..] and the file that --config names. INVALID_ARGUMENT with one
+// sentence that names the word, or file and line.
+absl::StatusOr<Options> ParseArguments(const std::vector<std::string>& args);
+
+// Reads "key = value" lines into *options. '#' starts a comment. `file` is for
+// the error text. Options of the command line alone are unknown keys here.
+absl::Status ParseConfig(std::string_view text, const std::string& file,
+                         Options* options);
+
+// "4GiB", "512M", "1048576": bytes; K, M, G, T with or without iB are powers
+// of 1024.
+absl::StatusOr<uint64_t> ParseSize(std::string_view text);
+
+// What --help prints.
+std::string HelpText();
+
+}  // namespace tvarant
+
+#endif  // TVARANT_DAEMON_CONFIG_OPTIONS_H_

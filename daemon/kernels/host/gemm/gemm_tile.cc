@@ -1,0 +1,271 @@
+#include "daemon/kernels/host/gemm/gemm_tile.h"
+
+#include "daemon/kernels/host/gemm/gemm_element.h"
+#include "daemon/kernels/host/gemm/gemm_epilogue.h"
+#include "daemon/kernels/host/vec.h"
+
+namespace tvarant::host::TVARANT_ISA {
+namespace {
+
+// Rows of the register tile: as many as leave registers for two vectors of B
+// and one value of A.
+#if defined(__AVX512F__)
+constexpr int kRows = 14;
+#elif defined(__AVX2__)
+constexpr int kRows = 6;
+#else
+constexpr int kRows = 4;
+#endif
+
+template <typename T>
+constexpr int kCols = 2 * Vec<T>::kLanes;
+
+// kc x kCols of B stays in the first-level cache, kMc x kc of A in the
+// second, kc x kNc of B in the last one.
+template <typename T>
+constexpr int64_t kKc = sizeof(T) == 4 ? 256 : 192;
+template <typename T>
+constexpr int64_t kMc = kRows * ((sizeof(T) == 4 ? 168 : 96) / kRows);
+template <typename T>
+constexpr int64_t kNc = kCols<T>*(4096 / sizeof(T) * 2 / kCols<T>);
+
+// A problem below this many products reads A and B where they lie.
+constexpr int64_t kDirectProducts = 96 * 96 * 96;
+
+constexpr int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
+
+constexpr int64_t RoundUp(int64_t x, int64_t step) {
+  return (x + step - 1) / step * step;
+}
+
+// out[rows][kCols] = A panel @ B panel. Element (i, p) of A is at
+// a[i * a_row + p * a_step], row p of B at b + p * b_step.
+template <typename T, int rows>
+void RegisterTile(int64_t kc, const T* a, int64_t a_row, int64_t a_step,
+                  const T* b, int64_t b_step, T* out) {
+  using V = Vec<T>;
+  V sum[rows][2];
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = V::All(T(0));
+  for (int64_t p = 0; p < kc; ++p) {
+    const V b0 = V::Load(b);
+    const V b1 = V::Load(b + V::kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const V x = V::All(a[i * a_row]);
+      sum[i][0] = Fma(x, b0, sum[i][0]);
+      sum[i][1] = Fma(x, b1, sum[i][1]);
+    }
+    a += a_step;
+    b += b_step;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+    sum[i][0].Store(out + i * 2 * V::kLanes);
+    sum[i][1].Store(out + i * 2 * V::kLanes + V::kLanes);
+  }
+}
+
+// As RegisterTile, with `rows` known at run time.
+template <typename T, int rows = kRows>
+void RegisterRows(int64_t live, int64_t kc, const T* a, int64_t a_row,
+                  int64_t a_step, const T* b, int64_t b_step, T* out) {
+  if constexpr (rows > 0) {
+    if (live == rows) {
+      RegisterTile<T, rows>(kc, a, a_row, a_step, b, b_step, out);
+    } else {
+      RegisterRows<T, rows - 1>(live, kc, a, a_row, a_step, b, b_step, out);
+    }
+  }
+}
+
+// Panels of `width` lines: dst[panel][p][line] = src[line * line_stride +
+// p * step], lines beyond `lines` zero. Serves both A (lines are rows) and B
+// (lines are columns).
+template <typename T, typename S, int width>
+void PackPanels(const S* src, int64_t line_stride, int64_t step,
+                int64_t lines, int64_t kc, T* dst) {
+  for (int64_t first = 0; first < lines; first += width, dst += width * kc) {
+    const S* panel = src + first * line_stride;
+    const int64_t live = Min(width, lines - first);
+    if (live < width) {
+      for (int64_t p = 0; p < kc; ++p) {
+        for (int64_t i = 0; i < width; ++i) {
+          dst[p * width + i] =
+              i < live ? Widen<T>(panel[i * line_stride + p * step]) : T(0);
+        }
+      }
+    } else if (line_stride == 1) {
+      for (int64_t p = 0; p < kc; ++p) {
+        const S* line = panel + p * step;
+#pragma GCC unroll 4
+        for (int i = 0; i < width; ++i) dst[p * width + i] = Widen<T>(line[i]);
+      }
+    } else if (step == 1) {
+      for (int i = 0; i < width; ++i) {
+        const S* line = panel + i * line_stride;
+        for (int64_t p = 0; p < kc; ++p) dst[p * width + i] = Widen<T>(line[p]);
+      }
+    } else {
+      for (int64_t p = 0; p < kc; ++p) {
+        for (int i = 0; i < width; ++i) {
+          dst[p * width + i] = Widen<T>(panel[i * line_stride + p * step]);
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
+void PackA(const GemmMatrix& a, int64_t row, int64_t rows, int64_t p,
+           int64_t kc, T* dst) {
+  ForStored<T>(a.dtype, [&](auto stored) {
+    using S = decltype(stored);
+    PackPanels<T, S, kRows>(reinterpret_cast<const S*>(a.data) +
+                                row * a.row_stride + p * a.col_stride,
+                            a.row_stride, a.col_stride, rows, kc, dst);
+  });
+}
+
+template <typename T>
+void PackB(const GemmMatrix& b, int64_t col, int64_t cols, int64_t p,
+           int64_t kc, T* dst) {
+  ForStored<T>(b.dtype, [&](auto stored) {
+    using S = decltype(stored);
+    PackPanels<T, S, kCols<T>>(reinterpret_cast<const S*>(b.data) +
+                                   p * b.row_stride + col * b.col_stride,
+                               b.col_stride, b.row_stride, cols, kc, dst);
+  });
+}
+
+// Sums over the k blocks before the last are kept in C itself, or beside it
+// if C is narrower than the computing type or strided.
+template <typename T>
+bool KeepsSumsInC(const GemmProblem& g) {
+  return g.c.dtype == OwnDType<T>() && g.c.col_stride == 1;
+}
+
+template <typename T>
+int64_t SumElements(const GemmProblem& g, const GemmRange& r) {
+  if (g.k <= kKc<T> || KeepsSumsInC<T>(g)) return 0;
+  return (r.m_end - r.m_begin) * (r.n_end - r.n_begin);
+}
+
+template <typename T>
+size_t ScratchBytes(const GemmProblem& g, const GemmRange& r) {
+  const int64_t kc = Min(g.k, kKc<T>);
+  const int64_t packed_a =
+      RoundUp(Min(r.m_end - r.m_begin, kMc<T>), kRows) * kc;
+  const int64_t packed_b =
+      RoundUp(Min(r.n_end - r.n_begin, kNc<T>), kCols<T>) * kc;
+  return sizeof(T) * (RoundUp(packed_a, 16) + RoundUp(packed_b, 16) +
+                      SumElements<T>(g, r));
+}
+
+// x[i] += sum[i], y[i] = x[i] for a row of the register tile.
+template <typename T>
+TVARANT_INLINE void AddRow(int64_t cols, const T* sum, T* x) {
+  using V = Vec<T>;
+  if (cols == kCols<T>) {
+    (V::Load(x) + V::Load(sum)).Store(x);
+    (V::Load(x + V::kLanes) + V::Load(sum + V::kLanes)).Store(x + V::kLanes);
+  } else {
+    for (int64_t i = 0; i < cols; ++i) x[i] += sum[i];
+  }
+}
+
+template <typename T>
+TVARANT_INLINE void CopyRow(int64_t cols, const T* x, T* y) {
+  using V = Vec<T>;
+  if (cols == kCols<T>) {
+    V::Load(x).Store(y);
+    V::Load(x + V::kLanes).Store(y + V::kLanes);
+  } else {
+    for (int64_t i = 0; i < cols; ++i) y[i] = x[i];
+  }
+}
+
+template <typename T>
+void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
+  const int64_t max_kc = Min(g.k, kKc<T>);
+  T* packed_a = reinterpret_cast<T*>(scratch);
+  T* packed_b =
+      packed_a +
+      RoundUp(RoundUp(Min(r.m_end - r.m_begin, kMc<T>), kRows) * max_kc, 16);
+  T* sums =
+      packed_b +
+      RoundUp(RoundUp(Min(r.n_end - r.n_begin, kNc<T>), kCols<T>) * max_kc, 16);
+  int64_t sums_stride = r.n_end - r.n_begin;
+  if (KeepsSumsInC<T>(g)) {
+    sums_stride = g.c.row_stride;
+    sums = reinterpret_cast<T*>(g.c.data) + r.m_begin * sums_stride + r.n_begin;
+  }
+  const bool small = g.m * g.n * g.k <= kDirectProducts;
+  const bool direct_a = small && g.a.dtype == OwnDType<T>();
+  const bool direct_b =
+      small && g.b.dtype == OwnDType<T>() && g.b.col_stride == 1;
+  alignas(64) T out[kRows * kCols<T>];
+
+  for (int64_t jc = r.n_begin; jc < r.n_end; jc += kNc<T>) {
+    const int64_t nc = Min(kNc<T>, r.n_end - jc);
+    int64_t pc = 0;
+    do {  // once if k = 0: the product is 0 then
+      const int64_t kc = Min(kKc<T>, g.k - pc);
+      const bool last = pc + kc == g.k;
+      // A panel of too few columns is packed in any case: no reading beyond.
+      const int64_t direct_cols = direct_b ? nc / kCols<T> * kCols<T> : 0;
+      PackB<T>(g.b, jc + direct_cols, nc - direct_cols, pc, kc,
+               packed_b + direct_cols * kc);
+      for (int64_t ic = r.m_begin; ic < r.m_end; ic += kMc<T>) {
+        const int64_t mc = Min(kMc<T>, r.m_end - ic);
+        if (!direct_a) PackA<T>(g.a, ic, mc, pc, kc, packed_a);
+        for (int64_t j = 0; j < nc; j += kCols<T>) {
+          const T* b = packed_b + j * kc;
+          int64_t b_step = kCols<T>;
+          if (j < direct_cols) {
+            b_step = g.b.row_stride;
+            b = reinterpret_cast<const T*>(g.b.data) + pc * b_step + jc + j;
+          }
+          const int64_t cols = Min(kCols<T>, nc - j);
+          for (int64_t i = 0; i < mc; i += kRows) {
+            const int64_t rows = Min(kRows, mc - i);
+            if (direct_a) {
+              const T* a = reinterpret_cast<const T*>(g.a.data) +
+                           (ic + i) * g.a.row_stride + pc * g.a.col_stride;
+              RegisterRows<T>(rows, kc, a, g.a.row_stride, g.a.col_stride, b,
+                              b_step, out);
+            } else {
+              RegisterTile<T, kRows>(kc, packed_a + i * kc, 1, kRows, b, b_step,
+                                     out);
+            }
+            for (int64_t row = 0; row < rows; ++row) {
+              T* x = out + row * kCols<T>;
+              T* sum = sums + (ic + i + row - r.m_begin) * sums_stride + jc +
+                       j - r.n_begin;
+              if (pc > 0) AddRow<T>(cols, sum, x);
+              if (last) {
+                FinishRow<T, kCols<T>>(g, ic + i + row, jc + j, cols, x);
+              } else {
+                CopyRow<T>(cols, x, sum);
+              }
+            }
+          }
+        }
+      }
+      pc += kc;
+    } while (pc < g.k);
+  }
+}
+
+}  // namespace
+
+const GemmKernels kGemmKernels = {
+    .f32 = {Tile<float>, nullptr, ScratchBytes<float>, kRows, kCols<float>},
+    .f64 = {Tile<double>, nullptr, ScratchBytes<double>, kRows, kCols<double>},
+    .u32 = {Tile<uint32_t>, nullptr, ScratchBytes<uint32_t>, kRows,
+            kCols<uint32_t>},
+    .u64 = {Tile<uint64_t>, nullptr, ScratchBytes<uint64_t>, kRows,
+            kCols<uint64_t>},
+};
+
+}  // namespace tvarant::host::TVARANT_ISA

@@ -1,0 +1,88 @@
+// HostKernels: the simulator's kernels, on plain host memory.
+//
+// RunHostKernel dispatches a checked launch to its family. Kernels compute in
+// parallel on the pool given to them; they allocate no device memory, take no
+// locks and log nothing. What each kernel computes: proto/ops/kernels.md.
+
+#ifndef TVARANT_DAEMON_KERNELS_HOST_HOST_KERNELS_H_
+#define TVARANT_DAEMON_KERNELS_HOST_HOST_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "daemon/kernels/host/thread_pool.h"
+#include "proto/base/dtype.h"
+#include "proto/ops/op_ids.h"
+#include "proto/ops/program.h"
+#include "proto/wire/launch_params.h"
+
+namespace tvarant::host {
+
+// A strided tensor in host memory. Every element is inside its allocation.
+struct Tensor {
+  char* data = nullptr;  // null: absent optional operand
+  DType dtype = DType::kInvalid;
+  int rank = 0;
+  const int64_t* sizes = nullptr;
+  const int64_t* strides = nullptr;  // in elements
+
+  bool present() const { return dtype != DType::kInvalid; }
+  int64_t numel() const {
+    int64_t count = 1;
+    for (int i = 0; i < rank; ++i) count *= sizes[i];
+    return count;
+  }
+};
+
+struct HostLaunch {
+  Kernel kernel = Kernel::kInvalid;
+  Act act = Act::kNone;
+  uint32_t flags = 0;
+  const Program* program = nullptr;
+  uint64_t program_key = 0;
+  int64_t m = 0, n = 0, k = 0, batch = 0;
+  double alpha = 1, beta = 0, scalar = 0;
+  absl::Span<const int64_t> ints;
+  absl::Span<const double> floats;
+  absl::Span<const Tensor> dst;
+  absl::Span<const Tensor> src;
+};
+
+// Errors: UNIMPLEMENTED for a dtype a kernel has not; OUT_OF_RANGE for a bad
+// index in the data (the text names kernel, index and size); all else was
+// checked before.
+absl::Status RunHostKernel(const HostLaunch& launch, ThreadPool& pool);
+
+// One function per family; the dispatch table is in host_kernels.cc.
+absl::Status RunPointwise(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunPointwiseForeach(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunCopy(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunFill(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunArange(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunReduce(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunGemm(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunSoftmax(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunSoftmaxBackward(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunLayerNorm(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunLayerNormBackward(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunNllLoss(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunNllLossBackward(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunIndexSelect(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunGather(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunScatterAdd(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunEmbeddingBackward(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunRandom(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunDropout(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunCat(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunTriangle(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunCumulate(const HostLaunch& launch, ThreadPool& pool);
+
+// The instruction set that the kernels chose: "avx512", "avx2", "baseline".
+// TVARANT_ISA in the environment may ask for a lower one.
+const char* InstructionSetName();
+
+}  // namespace tvarant::host
+
+#endif  // TVARANT_DAEMON_KERNELS_HOST_HOST_KERNELS_H_

@@ -1,0 +1,215 @@
+// The words that the expressions of pointwise_ops.inc are written in: sel and
+// fn_*, for float, double, int32_t and int64_t.
+//
+// Everything is inlined and free of branches, so that loops over it vectorise.
+// Sources are compiled with -fwrapv: integer arithmetic wraps.
+//
+// Textual: include under TVARANT_ISA, inside no namespace.
+
+#ifndef TVARANT_DAEMON_KERNELS_HOST_POINTWISE_ELEMENT_MATH_H_
+#define TVARANT_DAEMON_KERNELS_HOST_POINTWISE_ELEMENT_MATH_H_
+
+#include <cstdint>
+
+#include "daemon/kernels/host/pointwise/vector_math.h"
+
+namespace tvarant::host::TVARANT_ISA {
+
+#define TVARANT_ELEMENT [[gnu::always_inline]] inline
+
+#undef INFINITY
+#define INFINITY __builtin_inff()
+
+template <typename T>
+TVARANT_ELEMENT T sel(bool condition, T x, T y) {
+  return condition ? x : y;
+}
+
+#define TVARANT_SLEEF_1(name)                                               \
+  TVARANT_ELEMENT float fn_##name(float x) { return TVARANT_MATH(name##f)(x); } \
+  TVARANT_ELEMENT double fn_##name(double x) { return TVARANT_MATH(name)(x); }
+#define TVARANT_SLEEF_2(name)                          \
+  TVARANT_ELEMENT float fn_##name(float x, float y) {  \
+    return TVARANT_MATH(name##f)(x, y);                \
+  }                                                    \
+  TVARANT_ELEMENT double fn_##name(double x, double y) { \
+    return TVARANT_MATH(name)(x, y);                   \
+  }
+#define TVARANT_SLEEF_FUNCTION(name, arity, accuracy) TVARANT_SLEEF_##arity(name)
+#include "daemon/kernels/host/pointwise/sleef_functions.inc"
+#undef TVARANT_SLEEF_1
+#undef TVARANT_SLEEF_2
+
+// Instructions of the machine, or nearly so.
+#define TVARANT_BUILTIN_1(name, builtin)                                       \
+  TVARANT_ELEMENT float fn_##name(float x) { return __builtin_##builtin##f(x); } \
+  TVARANT_ELEMENT double fn_##name(double x) { return __builtin_##builtin(x); }
+TVARANT_BUILTIN_1(sqrt, sqrt)
+TVARANT_BUILTIN_1(floor, floor)
+TVARANT_BUILTIN_1(ceil, ceil)
+TVARANT_BUILTIN_1(trunc, trunc)
+TVARANT_BUILTIN_1(round, rint)  // the default mode: halves to even
+#undef TVARANT_BUILTIN_1
+TVARANT_ELEMENT float fn_copysign(float x, float y) {
+  return __builtin_copysignf(x, y);
+}
+TVARANT_ELEMENT double fn_copysign(double x, double y) {
+  return __builtin_copysign(x, y);
+}
+
+TVARANT_ELEMENT float fn_abs(float x) { return __builtin_fabsf(x); }
+TVARANT_ELEMENT double fn_abs(double x) { return __builtin_fabs(x); }
+TVARANT_ELEMENT int32_t fn_abs(int32_t x) { return x < 0 ? -x : x; }
+TVARANT_ELEMENT int64_t fn_abs(int64_t x) { return x < 0 ? -x : x; }
+
+TVARANT_ELEMENT bool fn_signbit(float x) {
+  return __builtin_bit_cast(int32_t, x) < 0;
+}
+TVARANT_ELEMENT bool fn_signbit(double x) {
+  return __builtin_bit_cast(int64_t, x) < 0;
+}
+TVARANT_ELEMENT bool fn_signbit(int32_t x) { return x < 0; }
+TVARANT_ELEMENT bool fn_signbit(int64_t x) { return x < 0; }
+
+// NaN in a is kept.
+template <typename T>
+TVARANT_ELEMENT T fn_max(T a, T b) {
+  return sel((a > b) | (a != a), a, b);
+}
+template <typename T>
+TVARANT_ELEMENT T fn_min(T a, T b) {
+  return sel((a < b) | (a != a), a, b);
+}
+
+// Integer division, with 0 for a divisor of 0 and wrapping for -1. The
+// quotient of two 32-bit integers is exact in double, and vectorises there.
+TVARANT_ELEMENT int32_t Quotient(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<double>(a) / static_cast<double>(b));
+}
+TVARANT_ELEMENT int64_t Quotient(int64_t a, int64_t b) { return a / b; }
+
+template <typename T>
+TVARANT_ELEMENT T IntDivTrunc(T a, T b) {
+  const T q = Quotient(a, sel((b == T(0)) | (b == T(-1)), T(1), b));
+  return sel(b == T(-1), -a, sel(b == T(0), T(0), q));
+}
+template <typename T>
+TVARANT_ELEMENT T IntFmod(T a, T b) {
+  return sel(b == T(0), T(0), a - IntDivTrunc(a, b) * b);
+}
+template <typename T>
+TVARANT_ELEMENT bool IntRoundsDown(T r, T b) {
+  return (r != T(0)) & ((r < T(0)) != (b < T(0)));
+}
+template <typename T>
+TVARANT_ELEMENT T IntDivFloor(T a, T b) {
+  return IntDivTrunc(a, b) - T(IntRoundsDown(IntFmod(a, b), b));
+}
+template <typename T>
+TVARANT_ELEMENT T IntRemainder(T a, T b) {
+  const T r = IntFmod(a, b);
+  return r + sel(IntRoundsDown(r, b), b, T(0));
+}
+// As PyTorch: a negative exponent gives 0, but for bases 1 and -1.
+template <typename T>
+TVARANT_ELEMENT T IntPow(T a, T b) {
+  T result = T(1);
+  T factor = a;
+  for (T bits = b; bits > T(0); bits >>= 1) {
+    if (bits & T(1)) result *= factor;
+    factor *= factor;
+  }
+  const T parity = (b & T(1)) != T(0) ? T(-1) : T(1);
+  const T inverse = a == T(1) ? T(1) : a == T(-1) ? parity : T(0);
+  return b < T(0) ? inverse : result;
+}
+TVARANT_ELEMENT int32_t fn_div_trunc(int32_t a, int32_t b) {
+  return IntDivTrunc(a, b);
+}
+TVARANT_ELEMENT int64_t fn_div_trunc(int64_t a, int64_t b) {
+  return IntDivTrunc(a, b);
+}
+TVARANT_ELEMENT int32_t fn_div_floor(int32_t a, int32_t b) {
+  return IntDivFloor(a, b);
+}
+TVARANT_ELEMENT int64_t fn_div_floor(int64_t a, int64_t b) {
+  return IntDivFloor(a, b);
+}
+TVARANT_ELEMENT int32_t fn_fmod(int32_t a, int32_t b) { return IntFmod(a, b); }
+TVARANT_ELEMENT int64_t fn_fmod(int64_t a, int64_t b) { return IntFmod(a, b); }
+TVARANT_ELEMENT int32_t fn_remainder(int32_t a, int32_t b) {
+  return IntRemainder(a, b);
+}
+TVARANT_ELEMENT int64_t fn_remainder(int64_t a, int64_t b) {
+  return IntRemainder(a, b);
+}
+TVARANT_ELEMENT int32_t fn_pow(int32_t a, int32_t b) { return IntPow(a, b); }
+TVARANT_ELEMENT int64_t fn_pow(int64_t a, int64_t b) { return IntPow(a, b); }
+
+// A shift count out of range shifts everything out.
+template <typename T>
+TVARANT_ELEMENT bool ShiftFits(T count) {
+  return (count >= T(0)) & (count < T(sizeof(T) * 8));
+}
+template <typename T>
+TVARANT_ELEMENT T fn_shift_left(T a, T b) {
+  const bool fits = ShiftFits(b);
+  return sel(fits, a << sel(fits, b, T(0)), T(0));
+}
+template <typename T>
+TVARANT_ELEMENT T fn_shift_right(T a, T b) {
+  return a >> sel(ShiftFits(b), b, T(sizeof(T) * 8 - 1));
+}
+
+template <typename T>
+TVARANT_ELEMENT T fn_div_trunc(T a, T b) {
+  return fn_trunc(a / b);
+}
+// Python's floor division of floats: exact where a / b would round up to the
+// next integer.
+template <typename T>
+TVARANT_ELEMENT T fn_div_floor(T a, T b) {
+  const T mod = fn_fmod(a, b);
+  T div = (a - mod) / b;
+  div = sel((mod != T(0)) & ((b < T(0)) != (mod < T(0))), div - T(1), div);
+  const T down = fn_floor(div);
+  const T floored = sel(div - down > T(0.5), down + T(1), down);
+  const T nonzero = sel(div != T(0), floored, fn_copysign(T(0), a / b));
+  return sel(b == T(0), a / b, nonzero);
+}
+template <typename T>
+TVARANT_ELEMENT T fn_remainder(T a, T b) {
+  const T mod = fn_fmod(a, b);
+  return sel((mod != T(0)) & ((b < T(0)) != (mod < T(0))), mod + b, mod);
+}
+
+template <typename T>
+TVARANT_ELEMENT T fn_logaddexp(T a, T b) {
+  const T larger = fn_max(a, b);
+  const T sum = larger + fn_log1p(fn_exp(-fn_abs(a - b)));
+  // Equal infinities have no difference.
+  return sel((fn_abs(a) == T(INFINITY)) & (a == b), a, sel(b != b, b, sum));
+}
+
+// grad * d/dx (x * sigmoid(x))
+template <typename T>
+TVARANT_ELEMENT T fn_silu_grad(T grad, T x) {
+  const T sigmoid = T(1) / (T(1) + fn_exp(-x));
+  return grad * sigmoid * (T(1) + x * (T(1) - sigmoid));
+}
+// grad * d/dx of GELU by tanh: with u = beta (x + kappa x^3),
+// (1 + tanh u) / 2 + x (1 - tanh^2 u) u' / 2.
+template <typename T>
+TVARANT_ELEMENT T fn_gelu_tanh_grad(T grad, T x) {
+  const T beta = T(0.79788456080286535588);
+  const T kappa = T(0.044715);
+  const T square = x * x;
+  const T tanh = fn_tanh(beta * (x + kappa * square * x));
+  const T slope = beta * (T(1) + T(3) * kappa * square);
+  return grad * (T(0.5) * (T(1) + tanh) +
+                 T(0.5) * x * (T(1) - tanh * tanh) * slope);
+}
+
+}  // namespace tvarant::host::TVARANT_ISA
+
+#endif  // TVARANT_DAEMON_KERNELS_HOST_POINTWISE_ELEMENT_MATH_H_

@@ -1,0 +1,21 @@
+// A thread's own reusable buffer for kernels' temporaries.
+//
+// Example:
+//   char* buffer = Scratch(bytes);   // valid until this thread's next call
+//   if (buffer == nullptr) return absl::ResourceExhaustedError(...);
+
+#ifndef TVARANT_DAEMON_KERNELS_HOST_SCRATCH_H_
+#define TVARANT_DAEMON_KERNELS_HOST_SCRATCH_H_
+
+#include <cstddef>
+
+namespace tvarant::host {
+
+// At least size_bytes, aligned to 64; null when there is no memory. Kept for
+// the thread's life up to 16 MiB; a larger one goes with the next smaller
+// request.
+char* Scratch(size_t size_bytes);
+
+}  // namespace tvarant::host
+
+#endif  // TVARANT_DAEMON_KERNELS_HOST_SCRATCH_H_

@@ -1,0 +1,276 @@
+// Vectors of the instruction set a SIMD source is compiled for.
+//
+// Vec<float> and Vec<double> with the few operations that our kernels need;
+// math functions come from SLEEF (1 ULP). Include only in sources of
+// tvarant_simd_library. Everything is inlined and sits in namespace
+// TVARANT_ISA.
+//
+// Example:
+//   auto sum = V::Zero();
+//   for (i = 0; i + V::kLanes <= n; i += V::kLanes)
+//     sum = Fma(V::Load(a + i), V::Load(b + i), sum);
+
+#ifndef TVARANT_DAEMON_KERNELS_HOST_VEC_H_
+#define TVARANT_DAEMON_KERNELS_HOST_VEC_H_
+
+#include <sleef.h>
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "daemon/kernels/host/half.h"
+
+namespace tvarant::host::TVARANT_ISA {
+
+template <typename T>
+struct Vec;
+
+#if defined(__AVX512F__)
+
+template <>
+struct Vec<float> {
+  static constexpr int kLanes = 16;
+  using Raw = __m512;
+  Raw v;
+  TVARANT_INLINE static Vec Load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  TVARANT_INLINE static Vec Load(const Half* p) {
+    return {_mm512_cvtph_ps(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+  }
+  TVARANT_INLINE static Vec Load(const BFloat16* p) {
+    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return {_mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16))};
+  }
+  TVARANT_INLINE static Vec All(float x) { return {_mm512_set1_ps(x)}; }
+  TVARANT_INLINE void Store(float* p) const { _mm512_storeu_ps(p, v); }
+  TVARANT_INLINE void Store(Half* p) const {
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(p),
+        _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+};
+
+template <>
+struct Vec<double> {
+  static constexpr int kLanes = 8;
+  using Raw = __m512d;
+  Raw v;
+  TVARANT_INLINE static Vec Load(const double* p) {
+    return {_mm512_loadu_pd(p)};
+  }
+  TVARANT_INLINE static Vec All(double x) { return {_mm512_set1_pd(x)}; }
+  TVARANT_INLINE void Store(double* p) const { _mm512_storeu_pd(p, v); }
+};
+
+#define TVARANT_VEC_FMA(T, suffix)                                       \
+  TVARANT_INLINE Vec<T> Fma(Vec<T> a, Vec<T> b, Vec<T> c) {              \
+    return {_mm512_fmadd_##suffix(a.v, b.v, c.v)};                       \
+  }                                                                      \
+  /* NaN wins, from either side. */                                      \
+  TVARANT_INLINE Vec<T> Max(Vec<T> a, Vec<T> b) {                        \
+    const auto max = _mm512_maskz_max_##suffix(-1, a.v, b.v);            \
+    const auto nan = _mm512_cmp_##suffix##_mask(a.v, a.v, _CMP_UNORD_Q); \
+    return {_mm512_mask_mov_##suffix(max, nan, a.v)};                    \
+  }
+TVARANT_VEC_FMA(float, ps)
+TVARANT_VEC_FMA(double, pd)
+#undef TVARANT_VEC_FMA
+
+#elif defined(__AVX2__)
+
+template <>
+struct Vec<float> {
+  static constexpr int kLanes = 8;
+  using Raw = __m256;
+  Raw v;
+  TVARANT_INLINE static Vec Load(const float* p) { return {_mm256_loadu_ps(p)}; }
+  TVARANT_INLINE static Vec Load(const Half* p) {
+    return {
+        _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+  }
+  TVARANT_INLINE static Vec Load(const BFloat16* p) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16))};
+  }
+  TVARANT_INLINE static Vec All(float x) { return {_mm256_set1_ps(x)}; }
+  TVARANT_INLINE void Store(float* p) const { _mm256_storeu_ps(p, v); }
+  TVARANT_INLINE void Store(Half* p) const {
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(p),
+        _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+};
+
+template <>
+struct Vec<double> {
+  static constexpr int kLanes = 4;
+  using Raw = __m256d;
+  Raw v;
+  TVARANT_INLINE static Vec Load(const double* p) {
+    return {_mm256_loadu_pd(p)};
+  }
+  TVARANT_INLINE static Vec All(double x) { return {_mm256_set1_pd(x)}; }
+  TVARANT_INLINE void Store(double* p) const { _mm256_storeu_pd(p, v); }
+};
+
+#define TVARANT_VEC_FMA(T, suffix)                                     \
+  TVARANT_INLINE Vec<T> Fma(Vec<T> a, Vec<T> b, Vec<T> c) {            \
+    return {_mm256_fmadd_##suffix(a.v, b.v, c.v)};                     \
+  }                                                                    \
+  /* NaN wins, from either side. */                                    \
+  TVARANT_INLINE Vec<T> Max(Vec<T> a, Vec<T> b) {                      \
+    const auto max = _mm256_max_##suffix(a.v, b.v);                    \
+    const auto nan = _mm256_cmp_##suffix(a.v, a.v, _CMP_UNORD_Q);      \
+    return {_mm256_blendv_##suffix(max, a.v, nan)};                    \
+  }
+TVARANT_VEC_FMA(float, ps)
+TVARANT_VEC_FMA(double, pd)
+#undef TVARANT_VEC_FMA
+
+#else
+
+namespace raw {
+typedef float F __attribute__((vector_size(16), aligned(4), may_alias));
+typedef double D __attribute__((vector_size(16), aligned(8), may_alias));
+}  // namespace raw
+
+template <>
+struct Vec<float> {
+  static constexpr int kLanes = 4;
+  typedef float Raw __attribute__((vector_size(16)));
+  Raw v;
+  TVARANT_INLINE static Vec Load(const float* p) {
+    return {*reinterpret_cast<const raw::F*>(p)};
+  }
+  template <typename H>
+  TVARANT_INLINE static Vec Load(const H* p) {
+    return {Raw{ToFloat(p[0]), ToFloat(p[1]), ToFloat(p[2]), ToFloat(p[3])}};
+  }
+  TVARANT_INLINE static Vec All(float x) { return {Raw{x, x, x, x}}; }
+  TVARANT_INLINE void Store(float* p) const {
+    *reinterpret_cast<raw::F*>(p) = v;
+  }
+  TVARANT_INLINE void Store(Half* p) const {
+    for (int i = 0; i < 4; ++i) p[i] = FromFloat<Half>(v[i]);
+  }
+};
+
+template <>
+struct Vec<double> {
+  static constexpr int kLanes = 2;
+  typedef double Raw __attribute__((vector_size(16)));
+  Raw v;
+  TVARANT_INLINE static Vec Load(const double* p) {
+    return {*reinterpret_cast<const raw::D*>(p)};
+  }
+  TVARANT_INLINE static Vec All(double x) { return {Raw{x, x}}; }
+  TVARANT_INLINE void Store(double* p) const {
+    *reinterpret_cast<raw::D*>(p) = v;
+  }
+};
+
+template <typename T>
+TVARANT_INLINE Vec<T> Fma(Vec<T> a, Vec<T> b, Vec<T> c) {
+  return {a.v * b.v + c.v};
+}
+
+// NaN wins, from either side.
+template <typename T>
+TVARANT_INLINE Vec<T> Max(Vec<T> a, Vec<T> b) {
+  for (int i = 0; i < Vec<T>::kLanes; ++i) {
+    if (!(a.v[i] > b.v[i]) && a.v[i] == a.v[i]) a.v[i] = b.v[i];
+  }
+  return a;
+}
+
+#endif
+
+template <typename T>
+TVARANT_INLINE Vec<T> operator+(Vec<T> a, Vec<T> b) {
+  return {a.v + b.v};
+}
+template <typename T>
+TVARANT_INLINE Vec<T> operator-(Vec<T> a, Vec<T> b) {
+  return {a.v - b.v};
+}
+template <typename T>
+TVARANT_INLINE Vec<T> operator*(Vec<T> a, Vec<T> b) {
+  return {a.v * b.v};
+}
+template <typename T>
+TVARANT_INLINE Vec<T> operator/(Vec<T> a, Vec<T> b) {
+  return {a.v / b.v};
+}
+
+#if defined(__AVX512F__)
+#define TVARANT_VEC_MATH(Name, name)                         \
+  TVARANT_INLINE Vec<float> Name(Vec<float> x) {             \
+    return {Sleef_##name##f16_u10avx512f(x.v)};              \
+  }                                                          \
+  TVARANT_INLINE Vec<double> Name(Vec<double> x) {           \
+    return {Sleef_##name##d8_u10avx512f(x.v)};               \
+  }
+#elif defined(__AVX2__)
+#define TVARANT_VEC_MATH(Name, name)                         \
+  TVARANT_INLINE Vec<float> Name(Vec<float> x) {             \
+    return {Sleef_##name##f8_u10avx2(x.v)};                  \
+  }                                                          \
+  TVARANT_INLINE Vec<double> Name(Vec<double> x) {           \
+    return {Sleef_##name##d4_u10avx2(x.v)};                  \
+  }
+#else
+#define TVARANT_VEC_MATH(Name, name)                         \
+  TVARANT_INLINE Vec<float> Name(Vec<float> x) {             \
+    for (int i = 0; i < 4; ++i) x.v[i] = Sleef_##name##f_u10(x.v[i]); \
+    return x;                                                \
+  }                                                          \
+  TVARANT_INLINE Vec<double> Name(Vec<double> x) {           \
+    for (int i = 0; i < 2; ++i) x.v[i] = Sleef_##name##_u10(x.v[i]);  \
+    return x;                                                \
+  }
+#endif
+TVARANT_VEC_MATH(Exp, exp)
+TVARANT_VEC_MATH(Erf, erf)
+TVARANT_VEC_MATH(Tanh, tanh)
+#undef TVARANT_VEC_MATH
+
+TVARANT_INLINE float Log(float x) { return Sleef_logf_u10(x); }
+TVARANT_INLINE double Log(double x) { return Sleef_log_u10(x); }
+
+// max(x, 0), NaN kept.
+template <typename T>
+TVARANT_INLINE Vec<T> Relu(Vec<T> x) {
+  return Max(x, Vec<T>::All(T(0)));
+}
+
+// The lanes, added in a fixed order.
+template <typename T>
+TVARANT_INLINE T Sum(Vec<T> x) {
+  T lanes[Vec<T>::kLanes];
+  x.Store(lanes);
+  for (int width = Vec<T>::kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+template <typename T>
+TVARANT_INLINE T MaxLane(Vec<T> x) {
+  T lanes[Vec<T>::kLanes];
+  x.Store(lanes);
+  T max = lanes[0];
+  for (int i = 1; i < Vec<T>::kLanes; ++i) {
+    max = lanes[i] > max || lanes[i] != lanes[i] ? lanes[i] : max;
+  }
+  return max;
+}
+
+}  // namespace tvarant::host::TVARANT_ISA
+
+#endif  // TVARANT_DAEMON_KERNELS_HOST_VEC_H_

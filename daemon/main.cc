@@ -1,0 +1,152 @@
+// tvarantd: serves one device to many processes. See daemon/README.md.
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/config/options.h"
+#include "daemon/process/ready_notifier.h"
+#include "daemon/process/stop_watch.h"
+#include "daemon/runtime/cpu_sim_runtime.h"
+#include "daemon/runtime/host_memory.h"
+#include "daemon/runtime/self_test.h"
+#include "daemon/server/server.h"
+#include "proto/base/logging.h"
+#include "proto/base/status_macros.h"
+#include "tvarant_version.h"
+
+namespace tvarant {
+namespace {
+
+// From sysexits.h.
+constexpr int kExitUsage = 64;
+constexpr int kExitUnavailable = 69;
+constexpr int kExitInternal = 70;
+
+int ExitCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kUnimplemented:
+      return kExitUsage;
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return kExitInternal;
+    default:
+      return kExitUnavailable;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<TvarantRuntime>> MakeRuntime(
+    const Options& options) {
+  if (options.runtime == "sim") {
+    return MakeCpuSimRuntime(
+        {.memory_bytes = options.memory_bytes,
+         .num_threads = static_cast<int>(options.threads)});
+  }
+  if (options.runtime == "opencl") {
+    return absl::UnimplementedError(
+        "runtime \"opencl\" is not part of this version; use --runtime sim");
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown runtime \"", options.runtime, "\"; there is: sim"));
+}
+
+ServerOptions ToServerOptions(const Options& options) {
+  ServerOptions server;
+  server.listen = options.listen;
+  server.socket_mode = static_cast<mode_t>(options.socket_mode);
+  server.socket_group = options.socket_group;
+  server.connections.max_connections = options.max_connections;
+  server.connections.max_connections_per_user =
+      options.max_connections_per_user;
+  server.sessions.max_sessions = options.max_sessions;
+  server.sessions.max_sessions_per_user = options.max_sessions_per_user;
+  server.sessions.resources.max_bytes = options.max_session_bytes;
+  server.sessions.resources.max_segments = options.max_segments;
+  server.sessions.resources.max_programs = options.max_programs;
+  server.max_streams = options.max_streams;
+  server.device_width = UsableProcessors();
+  return server;
+}
+
+// Each segment and connection has a descriptor; take what the system allows.
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+absl::Status Serve(const Options& options, ReadyNotifier& notifier) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<StopWatch> stop,
+      StopWatch::Create(static_cast<pid_t>(options.exit_with_parent)));
+  ASSIGN_OR_RETURN(const std::unique_ptr<TvarantRuntime> runtime,
+                   MakeRuntime(options));
+  for (int device = 0; device < runtime->device_count(); ++device) {
+    RETURN_IF_ERROR(SelfTest(*runtime, device));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
+                   Server::Start(ToServerOptions(options), *runtime));
+  ASSIGN_OR_RETURN(const RuntimeDeviceProperties device,
+                   runtime->GetProperties(0));
+  for (const std::string& endpoint : options.listen) {
+    spdlog::info(
+        "event=serving version={} endpoint={} runtime={} memory_bytes={} "
+        "instruction_set={}",
+        kVersion, base::LogValue(endpoint), runtime->name(),
+        device.total_memory_bytes, device.instruction_set);
+  }
+  notifier.Ready();
+
+  const std::string reason =
+      stop->Wait([&server] { return server->attached_clients(); });
+  spdlog::info("event=stopping reason={}", reason);
+  notifier.Stopping();
+  server->Drain(std::chrono::seconds(options.drain_seconds));
+  spdlog::info("event=stopped");
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  base::InitLogging();
+  ::signal(SIGPIPE, SIG_IGN);
+  const absl::StatusOr<Options> options =
+      ParseArguments(std::vector<std::string>(
+          argv + std::min(argc, 1), argv + argc));
+  if (!options.ok()) {
+    const std::string text(options.status().message());
+    ::fprintf(stderr, "tvarantd: %s\n", text.c_str());
+    return kExitUsage;
+  }
+  if (options->show_help) {
+    ::fputs(HelpText().c_str(), stdout);
+    return 0;
+  }
+  if (options->show_version) {
+    ::printf("tvarantd %s\n", kVersion);
+    return 0;
+  }
+  RaiseDescriptorLimit();
+  ReadyNotifier notifier(static_cast<int>(options->ready_fd));
+  const absl::Status status = Serve(*options, notifier);
+  if (status.ok()) return 0;
+  const std::string text(status.message());
+  spdlog::error("event=failed error={}", base::LogValue(text));
+  notifier.Failed(text);
+  return ExitCode(status);
+}
+
+}  // namespace
+}  // namespace tvarant
+
+int main(int argc, char** argv) { return tvarant::Main(argc, argv); }

@@ -1,0 +1,158 @@
+#include "daemon/server/server.h"
+
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/scheduler/busy_tracker.h"
+#include "daemon/scheduler/device_gate.h"
+#include "daemon/server/admin_service.h"
+#include "daemon/server/device_service.h"
+#include "daemon/server/janitor.h"
+#include "daemon/server/peer_table.h"
+#include "daemon/server/program_cache.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/server_posix.h"
+#include "proto/base/status_macros.h"
+
+namespace tvarant {
+namespace {
+
+// Threads beyond those of streams: for calls that end by themselves.
+constexpr uint64_t kUnaryThreads = 256;
+// Calls of one connection at a time: its streams, and some.
+constexpr int kMaxCallsPerConnection = kMaxStreamsPerSession + 36;
+// A client that pings more often than this is cut off.
+constexpr int kMinPingIntervalMs = 500;
+
+class ServerImpl final : public Server {
+ public:
+  ServerImpl(const ServerOptions& options, TvarantRuntime& runtime)
+      : gate_(options.device_width),
+        sessions_(runtime, busy_, counters_, options.sessions),
+        device_service_(
+            ExecutorContext{runtime, gate_, busy_, programs_, counters_},
+            sessions_, peers_, options.max_streams),
+        admin_service_(runtime, gate_, sessions_, counters_) {}
+
+  ~ServerImpl() override { Drain(std::chrono::milliseconds(0)); }
+
+  absl::Status Start(const ServerOptions& options) {
+    std::vector<ListeningSocket> sockets;
+    std::set<std::string> paths;
+    for (const std::string& endpoint : options.listen) {
+      ASSIGN_OR_RETURN(std::string path, ListeningSocket::ParsePath(endpoint));
+      if (!paths.insert(path).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("endpoint ", endpoint, " is given twice"));
+      }
+      ASSIGN_OR_RETURN(ListeningSocket socket,
+                       ListeningSocket::Bind({.path = std::move(path),
+                                              .mode = options.socket_mode,
+                                              .group = options.socket_group}));
+      sockets.push_back(std::move(socket));
+    }
+    RETURN_IF_ERROR(StartGrpc(options));
+    janitor_ = std::make_unique<Janitor>(sessions_, busy_);
+    auto listener = Listener::Start(
+        std::move(sockets), options.connections, peers_, sessions_, counters_,
+        [this](int fd) { grpc::AddInsecureChannelFromFd(grpc_.get(), fd); },
+        [this](std::shared_ptr<Session> session) {
+          janitor_->EndSoon(std::move(session));
+        });
+    if (!listener.ok()) return listener.status();
+    listener_ = *std::move(listener);
+    return absl::OkStatus();
+  }
+
+  void Drain(std::chrono::milliseconds timeout) override {
+    if (grpc_ == nullptr) return;
+    sessions_.Drain();
+    if (auto* health = grpc_->GetHealthCheckService()) {
+      health->SetServingStatus(false);
+    }
+    if (listener_ != nullptr) listener_->StopAccepting();
+    WaitForIdleGate(std::chrono::steady_clock::now() + timeout);
+    sessions_.EndAll("drain");
+    // Before gRPC, which must not be given connections any more.
+    listener_.reset();
+    grpc_->Shutdown(std::chrono::system_clock::now() +
+                    std::chrono::milliseconds(500));
+    grpc_->Wait();
+    janitor_.reset();
+    grpc_.reset();
+  }
+
+  size_t attached_clients() const override {
+    return listener_ == nullptr ? 0 : listener_->attached_count();
+  }
+  const Counters& counters() const override { return counters_; }
+
+ private:
+  absl::Status StartGrpc(const ServerOptions& options) {
+    grpc::ServerBuilder builder;
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ResourceQuota quota("tvarantd");
+    quota.SetMaxThreads(static_cast<int>(options.max_streams + kUnaryThreads));
+    builder.SetResourceQuota(quota);
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder.SetMaxSendMessageSize(kMaxMessageBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                               kMaxCallsPerConnection);
+    builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    // Clients may ping as often as they like within reason. The daemon does not
+    // ping on a Unix socket: its kernel tells when the other end dies, and one
+    // that stands at a debugger's breakpoint shall keep its session.
+    builder.AddChannelArgument(
+        GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+        kMinPingIntervalMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+    builder.RegisterService(&device_service_);
+    builder.RegisterService(&admin_service_);
+    grpc_ = builder.BuildAndStart();
+    if (grpc_ == nullptr) return absl::InternalError("gRPC did not start");
+    if (auto* health = grpc_->GetHealthCheckService()) {
+      health->SetServingStatus(true);
+      health->SetServingStatus("tvarant.v1.DeviceService", true);
+    }
+    return absl::OkStatus();
+  }
+
+  // Until no command has run for a moment: batches that have arrived are
+  // executed, those of clients that go on and on are not.
+  void WaitForIdleGate(std::chrono::steady_clock::time_point deadline) {
+    constexpr std::chrono::milliseconds kStep{5};
+    int idle_steps = 0;
+    while (idle_steps < 4 && std::chrono::steady_clock::now() < deadline) {
+      idle_steps =
+          gate_.running() == 0 && gate_.waiting() == 0 ? idle_steps + 1 : 0;
+      std::this_thread::sleep_for(kStep);
+    }
+  }
+
+  Counters counters_;
+  BusyTracker busy_;
+  DeviceGate gate_;
+  ProgramCache programs_;
+  PeerTable peers_;
+  SessionRegistry sessions_;
+  DeviceService device_service_;
+  AdminService admin_service_;
+  std::unique_ptr<grpc::Server> grpc_;
+  std::unique_ptr<Janitor> janitor_;
+  std::unique_ptr<Listener> listener_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(
+    const ServerOptions& options, TvarantRuntime& runtime) {
+  auto server = std::make_unique<ServerImpl>(options, runtime);
+  RETURN_IF_ERROR(server->Start(options));
+  return server;
+}
+
+}  // namespace tvarant

@@ -1,0 +1,111 @@
+// SessionResources: what a session holds under handles that its client made.
+//
+// Segments, staging memory, programs, events, each with a limit. Memory counts
+// against the session until it is really free, which may be later than its
+// release: an executor that still uses it keeps it alive.
+
+#ifndef TVARANT_DAEMON_SERVER_SESSION_RESOURCES_H_
+#define TVARANT_DAEMON_SERVER_SESSION_RESOURCES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "daemon/runtime/runtime.h"
+#include "daemon/server/program_cache.h"
+#include "daemon/server/progress_board.h"
+#include "proto/base/mutex.h"
+
+namespace tvarant {
+
+struct ResourceLimits {
+  uint64_t max_bytes = 0;
+  uint64_t max_segments = 0;
+  uint64_t max_staging = 256;
+  uint64_t max_programs = 0;
+  uint64_t max_events = 65536;
+};
+
+// Thread-safe. The shared_ptrs it gives are shared with executors, which may
+// be using what another call releases.
+class SessionResources {
+ public:
+  SessionResources(TvarantRuntime& runtime, int device,
+                   const ResourceLimits& limits)
+      : runtime_(runtime), device_(device), limits_(limits) {}
+
+  // INVALID_ARGUMENT for a handle of 0 or in use, RESOURCE_EXHAUSTED for memory
+  // or a limit, UNAVAILABLE after Clear().
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> CreateSegment(
+      uint64_t handle, uint64_t size_bytes);
+  absl::StatusOr<std::shared_ptr<StagingBuffer>> CreateStaging(
+      uint64_t handle, uint64_t size_bytes);
+
+  // Null if not known.
+  std::shared_ptr<DeviceBuffer> FindSegment(uint64_t handle);
+  std::shared_ptr<StagingBuffer> FindStaging(uint64_t handle);
+
+  // Marks segments for release: they can still be found, but not released
+  // again. INVALID_ARGUMENT, and nothing changed, for an unknown handle, one
+  // given twice or one already marked.
+  absl::Status MarkReleased(absl::Span<const uint64_t> handles);
+  // Forgets segments (and frees them, if no executor uses them).
+  void DropSegments(absl::Span<const uint64_t> handles);
+  void DropStaging(uint64_t handle);
+
+  // The same program again under the same handle is fine.
+  absl::Status DefineProgram(uint64_t handle,
+                             std::shared_ptr<const CachedProgram> program);
+  std::shared_ptr<const CachedProgram> FindProgram(uint64_t handle);
+
+  // Passed events are forgotten when there are many: that changes nothing for
+  // who waits for them.
+  absl::Status RecordEvent(uint64_t handle, ProgressPoint point,
+                           ProgressBoard& board);
+  std::optional<ProgressPoint> FindEvent(uint64_t handle);
+
+  // Forgets everything; nothing can be made afterwards.
+  void Clear();
+
+  uint64_t used_bytes() const {
+    return used_bytes_->load(std::memory_order_relaxed);
+  }
+  size_t segment_count();
+
+ private:
+  struct Segment {
+    std::shared_ptr<DeviceBuffer> buffer;
+    bool released = false;
+  };
+
+  absl::Status CheckNewHandleLocked(uint64_t handle) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts bytes of the session's quota; undone by the returned object's end.
+  absl::StatusOr<std::shared_ptr<void>> TakeQuota(uint64_t size_bytes);
+
+  TvarantRuntime& runtime_;
+  const int device_;
+  const ResourceLimits limits_;
+  // Shared with the memory, which may outlive the table by a moment.
+  const std::shared_ptr<std::atomic<uint64_t>> used_bytes_ =
+      std::make_shared<std::atomic<uint64_t>>(0);
+
+  base::Mutex mutex_;
+  absl::flat_hash_map<uint64_t, Segment> segments_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, std::shared_ptr<StagingBuffer>> staging_
+      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, std::shared_ptr<const CachedProgram>> programs_
+      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, ProgressPoint> events_ ABSL_GUARDED_BY(mutex_);
+  bool cleared_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace tvarant
+
+#endif  // TVARANT_DAEMON_SERVER_SESSION_RESOURCES_H_

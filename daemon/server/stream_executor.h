@@ -1,0 +1,102 @@
+// StreamExecutor: runs the records of one command stream, in order.
+//
+// It belongs to the thread that reads the stream: read a batch, run it, answer.
+// So nothing queues here; a client that is ahead is held back by HTTP/2 flow
+// control, and no hand-off between threads stands between a command's arrival
+// and its execution.
+
+#ifndef TVARANT_DAEMON_SERVER_STREAM_EXECUTOR_H_
+#define TVARANT_DAEMON_SERVER_STREAM_EXECUTOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/metrics/counters.h"
+#include "daemon/runtime/runtime.h"
+#include "daemon/scheduler/busy_tracker.h"
+#include "daemon/scheduler/device_gate.h"
+#include "daemon/server/launch_resolver.h"
+#include "daemon/server/program_cache.h"
+#include "daemon/server/session.h"
+#include "proto/tvarant/v1/device.pb.h"
+#include "proto/wire/record.h"
+
+namespace tvarant {
+
+// What all executors of the daemon share. Must outlive them.
+struct ExecutorContext {
+  TvarantRuntime& runtime;
+  DeviceGate& gate;
+  BusyTracker& busy;
+  ProgramCache& programs;
+  Counters& counters;
+};
+
+// Thread-compatible.
+class StreamExecutor {
+ public:
+  // Sends a completion to the client; false if it is gone.
+  using Send = absl::FunctionRef<bool(const v1::Completion&)>;
+
+  // `stream` has been opened on the session, which must outlive the executor.
+  static absl::StatusOr<std::unique_ptr<StreamExecutor>> Create(
+      const ExecutorContext& context, Session& session, uint32_t stream);
+
+  // Runs the records of a batch, which must be those after the last. Records
+  // that fail are reported and the rest runs on. An error ends the stream:
+  // INVALID_ARGUMENT for bytes that are no records or a wrong sequence number,
+  // CANCELLED when the session has ended or the client is gone.
+  absl::Status RunBatch(uint64_t first_sequence, std::string_view records,
+                        Send send);
+
+ private:
+  StreamExecutor(const ExecutorContext& context, Session& session,
+                 uint32_t stream, std::unique_ptr<DeviceStream> device_stream);
+
+  absl::Status RunRecords(const char* at, size_t left, Send send);
+  absl::Status Execute(const ParsedRecord& record);
+  absl::Status Launch(const LaunchRecord& record);
+  absl::Status DefineProgram(const ParsedRecord& record);
+  absl::Status WaitEvent(const TransferBody& transfer);
+  absl::Status Read(const TransferBody& transfer);
+  absl::StatusOr<DeviceBuffer*> Segment(uint64_t handle);
+  absl::StatusOr<StagingBuffer*> Staging(uint64_t handle);
+  LaunchResolver::ProgramRef FindProgram(uint64_t handle);
+
+  void EnterGate();
+  void AddFailure(const ParsedRecord& record, const absl::Status& status);
+  // Waits for the runtime and publishes what is done.
+  void Settle();
+  // Sends what has been collected, if anything.
+  bool Flush(Send send);
+
+  const ExecutorContext context_;
+  Session& session_;
+  const uint32_t stream_;
+  const std::unique_ptr<DeviceStream> device_stream_;
+  const bool synchronous_;
+  DeviceGate::Pass pass_;
+  LaunchResolver resolver_;
+
+  uint64_t next_sequence_ = 1;
+  uint64_t current_sequence_ = 0;    // of the record that runs
+  uint64_t published_sequence_ = 0;
+
+  v1::Completion completion_;  // being collected
+  size_t completion_bytes_ = 0;
+  int failures_in_batch_ = 0;
+  // Kept while a batch runs, so that what another call releases stays alive.
+  absl::flat_hash_map<uint64_t, std::shared_ptr<DeviceBuffer>> segments_;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<StagingBuffer>> staging_;
+  // Programs stay as long as the session.
+  absl::flat_hash_map<uint64_t, std::shared_ptr<const CachedProgram>> programs_;
+};
+
+}  // namespace tvarant
+
+#endif  // TVARANT_DAEMON_SERVER_STREAM_EXECUTOR_H_
