@@ -5,13 +5,14 @@
 //
 // Example:
 //   using namespace tvarant::client;
-//   auto session = Session::Connect({.endpoint = "unix:/run/tvarant/tvarant.sock"});
-//   if (!session.ok()) { puts(session.status().message().c_str()); return 1; }
-//   auto segment = session.value()->CreateSegment(1 << 20, nullptr);
-//   auto stream = session.value()->CreateStream();
-//   stream.value()->Upload(segment.value(), 0, data, bytes);
-//   stream.value()->Launch(params);               // returns at once
-//   Status status = stream.value()->Download(segment.value(), 0, out, bytes);
+//   auto session = Session::Connect({.endpoint =
+//   "unix:/run/tvarant/tvarant.sock"}); if (!session.ok()) {
+//   puts(session.status().message().c_str()); return 1; } auto segment =
+//   session.value()->CreateSegment(1 << 20, nullptr); auto stream =
+//   session.value()->CreateStream(); stream.value()->Upload(segment.value(), 0,
+//   data, bytes); stream.value()->Launch(params);               // returns at
+//   once Status status = stream.value()->Download(segment.value(), 0, out,
+//   bytes);
 //
 // Launches, uploads and events never wait for the daemon: ids and sequence
 // numbers are made here, records go out in batches. What fails on the device
@@ -120,7 +121,7 @@ struct ConnectOptions {
   // through gRPC, as for a remote daemon).
   bool shared_memory = true;
   int connect_timeout_ms = 10000;
-  std::string client_name;  // for the operator; default: the process's name
+  std::string client_name{};  // for the operator; empty: the process's name
 };
 
 // What left this process and what came back, since the session began.
@@ -190,8 +191,8 @@ class Stream {
 // A device of one daemon. Thread-safe.
 class Session {
  public:
-  // UNAVAILABLE nobody answers; PERMISSION_DENIED not allowed; FAILED_PRECONDITION
-  // another version (the text names both).
+  // UNAVAILABLE nobody answers; PERMISSION_DENIED not allowed;
+  // FAILED_PRECONDITION another version (the text names both).
   static Result<std::shared_ptr<Session>> Connect(
       const ConnectOptions& options);
 
@@ -235,7 +236,7 @@ class Session {
 // A private daemon: a child process that serves one endpoint of its own and
 // ends when this process does, however it ends.
 struct PrivateDaemonOptions {
-  std::string binary;         // path of tvarantd
+  std::string binary;  // path of tvarantd
   std::string runtime = "sim";
   uint64_t memory_bytes = 0;  // 0: the daemon's default
   int start_timeout_ms = 20000;

@@ -16,8 +16,8 @@ Status ConnectError(const std::string& endpoint, int error) {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      return Status(Code::kUnavailable, "no tvarantd at " + endpoint +
-                                            ": there is no such socket");
+      return Status(Code::kUnavailable,
+                    "no tvarantd at " + endpoint + ": there is no such socket");
     case ECONNREFUSED:
       return Status(Code::kUnavailable,
                     "no tvarantd at " + endpoint +

@@ -26,9 +26,7 @@ class ForkGuard {
   ForkGuard(const ForkGuard&) = delete;
   ForkGuard& operator=(const ForkGuard&) = delete;
 
-  bool in_child() const {
-    return word_->load(std::memory_order_relaxed) == 0;
-  }
+  bool in_child() const { return word_->load(std::memory_order_relaxed) == 0; }
   void MarkChild() { word_->store(0, std::memory_order_relaxed); }
 
  private:

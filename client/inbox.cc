@@ -48,8 +48,8 @@ Status FailureStatus(const v1::Failure& failure) {
 void Inbox::Deliver(const v1::Completion& completion) {
   base::MutexLock lock(mutex_);
   opened_ = true;
-  highest_seen_ = std::max<uint64_t>(highest_seen_,
-                                     completion.completed_sequence());
+  highest_seen_ =
+      std::max<uint64_t>(highest_seen_, completion.completed_sequence());
   for (const v1::ReadResult& result : completion.reads()) {
     const auto found = reads_.find(result.sequence());
     if (found == reads_.end()) continue;
@@ -158,9 +158,9 @@ Result<uint64_t> Inbox::WaitMarker(uint64_t sequence) {
   while (true) {
     const auto found = markers_.find(sequence);
     if (found == markers_.end()) {
-      return Status(Code::kInvalidArgument,
-                    "sequence number " + std::to_string(sequence) +
-                        " is no marker of this stream");
+      return Status(Code::kInvalidArgument, "sequence number " +
+                                                std::to_string(sequence) +
+                                                " is no marker of this stream");
     }
     if (found->second.has_value()) return *found->second;
     if (!WaitSlice()) {

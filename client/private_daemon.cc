@@ -85,8 +85,8 @@ int PollFor(int fd, std::chrono::milliseconds timeout) {
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - steady_clock::now());
-    const int result = ::poll(
-        &entry, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    const int result =
+        ::poll(&entry, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (result >= 0 || errno != EINTR) return result;
   }
 }
@@ -214,8 +214,8 @@ Result<std::unique_ptr<PrivateDaemon>> PrivateDaemonImpl::Start(
   char binary[PATH_MAX];
   // The daemon runs in its own folder, so a relative path would go astray.
   if (::realpath(options.binary.c_str(), binary) == nullptr) {
-    return StartError(Errno(
-        options.binary.empty() ? "no binary" : options.binary, errno));
+    return StartError(
+        Errno(options.binary.empty() ? "no binary" : options.binary, errno));
   }
   if (::access(binary, X_OK) != 0) {
     return StartError(Errno(binary, errno));
@@ -244,8 +244,8 @@ Result<std::unique_ptr<PrivateDaemon>> PrivateDaemonImpl::Start(
     words.push_back("--memory");
     words.push_back(std::to_string(options.memory_bytes));
   }
-  const int error = Spawner().Spawn(words, daemon->folder_, ready_write.get(),
-                                    &daemon->pid_);
+  const int error =
+      Spawner().Spawn(words, daemon->folder_, ready_write.get(), &daemon->pid_);
   if (error != 0) {
     daemon->pid_ = -1;
     return StartError(Errno(binary, error));
@@ -260,7 +260,7 @@ Result<std::unique_ptr<PrivateDaemon>> PrivateDaemonImpl::Start(
 
 Status PrivateDaemonImpl::WaitReady(int ready_fd,
                                     std::chrono::milliseconds timeout) {
-  // "READY\n", or a text that says why not.
+  // "ready\n", or "error: " and one sentence.
   const auto deadline = steady_clock::now() + timeout;
   std::string text;
   while (text.find('\n') == std::string::npos && text.size() < kMaxReadyText) {
@@ -276,8 +276,9 @@ Status PrivateDaemonImpl::WaitReady(int ready_fd,
     if (got <= 0) break;
     text.append(buffer, static_cast<size_t>(got));
   }
-  if (text == "READY\n") return Status();
+  if (text == "ready\n") return Status();
   while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (text.rfind("error: ", 0) == 0) text.erase(0, 7);
   if (!text.empty()) return StartError(text);
   if (!WaitEnded(std::chrono::seconds(1))) {
     return StartError("it reported nothing");

@@ -21,13 +21,12 @@ Result<uint64_t> ProgramTable::Define(const Program& program) {
   if (!fault.empty()) return Status(Code::kInvalidArgument, std::move(fault));
   base::MutexLock lock(mutex_);
   if (max_programs_ != 0 && serialized_.size() >= max_programs_) {
-    return Status(Code::kResourceExhausted,
-                  "the session has all of its " +
-                      std::to_string(max_programs_) + " programs");
+    return Status(Code::kResourceExhausted, "the session has all of its " +
+                                                std::to_string(max_programs_) +
+                                                " programs");
   }
   // Another thread may have been faster.
-  const auto [entry, is_new] =
-      by_content_.try_emplace(std::move(content), 0);
+  const auto [entry, is_new] = by_content_.try_emplace(std::move(content), 0);
   if (is_new) {
     entry->second = kProgramHandleBit | (serialized_.size() + 1);
     serialized_.push_back(&entry->first);

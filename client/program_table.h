@@ -36,8 +36,7 @@ class ProgramTable {
   const uint64_t max_programs_;
   mutable base::Mutex mutex_;
   // Nodes of an unordered_map stay where they are.
-  std::unordered_map<std::string, uint64_t> by_content_
-      ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, uint64_t> by_content_ ABSL_GUARDED_BY(mutex_);
   std::vector<const std::string*> serialized_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "client/futex.h"
@@ -48,15 +49,26 @@ void Progress::WaitSlice(uint64_t sequence, bool may_spin) {
       ::sched_yield();
     } while (std::chrono::steady_clock::now() < end);
   }
+  SleepOnPage(sequence);
+}
+
+void Progress::SleepOnPage(uint64_t sequence) {
+  {
+    base::MutexLock lock(mutex_);
+    wake_at_ = waiters_ == 0 ? sequence : std::min(wake_at_, sequence);
+    slot_->wake_at.store(wake_at_);
+    slot_->waiters.store(++waiters_);
+  }
   // The daemon writes `completed`, then changes the futex, then looks whether
-  // somebody waits; we count ourselves first, so one of the two sees the other.
-  slot_->waiters.fetch_add(1);
+  // somebody waits; we announced ourselves first, so one of the two sees the
+  // other.
   const uint32_t seen = slot_->progress_futex.load();
   if (completed() < sequence && page_->dead.load() == 0) {
     FutexWait(&slot_->progress_futex, seen,
               std::chrono::nanoseconds(kWaitSlice).count());
   }
-  slot_->waiters.fetch_sub(1);
+  base::MutexLock lock(mutex_);
+  slot_->waiters.store(--waiters_);
 }
 
 void Progress::Wake() {

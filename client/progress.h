@@ -19,8 +19,8 @@ class Progress {
  public:
   // page may be null; it must outlive this.
   Progress(SharedPage* page, int stream)
-      : page_(page), slot_(page == nullptr ? nullptr : &page->streams[stream]) {
-  }
+      : page_(page),
+        slot_(page == nullptr ? nullptr : &page->streams[stream]) {}
 
   bool has_page() const { return slot_ != nullptr; }
 
@@ -47,11 +47,15 @@ class Progress {
   void Wake();
 
  private:
+  void SleepOnPage(uint64_t sequence);
+
   SharedPage* const page_;
   StreamSlot* const slot_;
   std::atomic<uint64_t> completed_{0};
   base::Mutex mutex_;
   base::CondVar advanced_;
+  uint32_t waiters_ ABSL_GUARDED_BY(mutex_) = 0;  // of the page's futex
+  uint64_t wake_at_ ABSL_GUARDED_BY(mutex_) = 0;  // the least they wait for
 };
 
 }  // namespace tvarant::client

@@ -66,8 +66,9 @@ Result<std::unique_ptr<Rpc>> Rpc::Connect(const Endpoint& endpoint,
   if (!fd.ok()) return fd.status();
   std::unique_ptr<Rpc> rpc(new Rpc(endpoint));
   // gRPC owns the descriptor from here on.
-  rpc->stub_ = v1::DeviceService::NewStub(grpc::CreateCustomInsecureChannelFromFd(
-      "tvarantd", fd.value().release(), Arguments()));
+  rpc->stub_ =
+      v1::DeviceService::NewStub(grpc::CreateCustomInsecureChannelFromFd(
+          "tvarantd", fd.value().release(), Arguments()));
   return rpc;
 }
 
@@ -80,8 +81,8 @@ Status Rpc::OpenSession(const v1::OpenSessionRequest& request,
       FromGrpc(stub_->OpenSession(&context, request, response));
   if (status.ok()) {
     if (response->token().size() != kSessionTokenBytes) {
-      return Status(Code::kUnavailable, "what answers at " + endpoint_.text() +
-                                            " is not tvarantd");
+      return Status(Code::kUnavailable,
+                    "what answers at " + endpoint_.text() + " is not tvarantd");
     }
     token_ = response->token();
     return status;
@@ -95,10 +96,10 @@ Status Rpc::OpenSession(const v1::OpenSessionRequest& request,
     case Code::kUnimplemented:
     case Code::kInternal:
     case Code::kCancelled:
-      return Status(Code::kUnavailable,
-                    "what answers at " + endpoint_.text() +
-                        " is not tvarantd, or it is ending: " +
-                        status.message());
+      return Status(
+          Code::kUnavailable,
+          "what answers at " + endpoint_.text() +
+              " is not tvarantd, or it is ending: " + status.message());
     default:
       return Status(status.code(), "tvarantd at " + endpoint_.text() +
                                        " refused: " + status.message());

@@ -39,8 +39,8 @@ class Rpc {
 
   // A unary call. `method` is a member of Stub.
   template <typename Request, typename Response>
-  Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*,
-                                           const Request&, Response*),
+  Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                           Response*),
               const Request& request, Response* response,
               std::chrono::milliseconds timeout) {
     grpc::ClientContext context;

@@ -19,8 +19,8 @@ void Leak(std::shared_ptr<T>&& pointer) {
   (void)new std::shared_ptr<T>(std::move(pointer));
 }
 
-#define TVARANT_REFUSE_IN_CHILD()                        \
-  do {                                                   \
+#define TVARANT_REFUSE_IN_CHILD()                                 \
+  do {                                                            \
     if (state_->context().fork.in_child()) return ForkedStatus(); \
   } while (false)
 
@@ -56,8 +56,8 @@ class StreamImpl : public Stream {
   Status Download(uint64_t segment, uint64_t offset_bytes, void* data,
                   uint64_t bytes) override {
     TVARANT_REFUSE_IN_CHILD();
-    const Status status = client::Download(*state_, core_, segment,
-                                           offset_bytes, data, bytes);
+    const Status status =
+        client::Download(*state_, core_, segment, offset_bytes, data, bytes);
     if (status.code() == Code::kInvalidArgument) return status;
     // A failure on the stream says more than what came of it.
     TVARANT_RETURN_IF_ERROR(core_->inbox().TakeFailure());
@@ -210,9 +210,8 @@ class SessionImpl : public Session {
   Result<MemoryInfo> GetMemoryInfo() override {
     TVARANT_REFUSE_IN_CHILD();
     v1::GetMemoryInfoResponse response;
-    TVARANT_RETURN_IF_ERROR(state_->Call(&Rpc::Stub::GetMemoryInfo,
-                                         v1::GetMemoryInfoRequest(),
-                                         &response));
+    TVARANT_RETURN_IF_ERROR(state_->Call(
+        &Rpc::Stub::GetMemoryInfo, v1::GetMemoryInfoRequest(), &response));
     MemoryInfo info;
     info.free_bytes = response.free_bytes();
     info.total_bytes = response.total_bytes();

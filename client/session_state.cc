@@ -13,9 +13,10 @@
 namespace tvarant::client {
 namespace {
 
-// Large enough to keep both sides copying, small enough to stay cheap: the
-// daemon fills it in when it is made (1 us/KiB).
-constexpr uint64_t kStagingBytes = uint64_t{16} << 20;
+// The daemon fills a ring in when it is made (1 us/KiB), so a session that
+// moves only little pays only little. The large one keeps both sides copying.
+constexpr uint64_t kSmallStagingBytes = uint64_t{1} << 20;
+constexpr uint64_t kLargeStagingBytes = uint64_t{16} << 20;
 
 std::string ProcessName() {
   std::string name;
@@ -94,10 +95,10 @@ Status SessionState::Start(const ConnectOptions& options,
 }
 
 SessionState::~SessionState() {
-  context_.flusher.Stop();
   const bool was_alive = context_.life.alive();
   context_.life.Die(Status(Code::kCancelled, "the session was closed"));
-  CancelStreams();
+  CancelStreams();  // ends writes that a daemon in trouble does not take
+  context_.flusher.Stop();
   // The daemon ends a session with its side connection; without one it has to
   // be told.
   if (side_ == nullptr && was_alive && !context_.rpc->token().empty()) {
@@ -108,7 +109,8 @@ SessionState::~SessionState() {
   }
   {
     base::MutexLock lock(staging_mutex_);
-    staging_.reset();
+    small_staging_.reset();
+    large_staging_.reset();
   }
   {
     base::MutexLock lock(events_mutex_);
@@ -172,9 +174,9 @@ Result<std::shared_ptr<StreamCore>> SessionState::CreateStream(
   gone.clear();
   const auto free = std::find(used.begin(), used.end(), false);
   if (free == used.end()) {
-    return Status(Code::kResourceExhausted,
-                  "the session has all of its " +
-                      std::to_string(max_streams_) + " streams");
+    return Status(Code::kResourceExhausted, "the session has all of its " +
+                                                std::to_string(max_streams_) +
+                                                " streams");
   }
   Result<std::shared_ptr<StreamCore>> core = StreamCore::Open(
       context_, static_cast<int>(free - used.begin()), high_priority);
@@ -235,22 +237,26 @@ Status SessionState::ReleaseSegments(const uint64_t* segments, int count) {
   return Call(&Rpc::Stub::ReleaseSegments, request, &response);
 }
 
-Result<StagingRing*> SessionState::Staging() {
+Result<StagingRing*> SessionState::Staging(uint64_t bytes) {
   if (side_ == nullptr) return static_cast<StagingRing*>(nullptr);
   base::MutexLock lock(staging_mutex_);
-  if (staging_ == nullptr) {
-    Result<std::unique_ptr<StagingRing>> made = MakeStaging();
+  const bool large = bytes > kSmallStagingBytes / 4;
+  std::unique_ptr<StagingRing>& ring = large ? large_staging_ : small_staging_;
+  if (ring == nullptr) {
+    Result<std::unique_ptr<StagingRing>> made =
+        MakeStaging(large ? kLargeStagingBytes : kSmallStagingBytes);
     if (!made.ok()) return made.status();
-    staging_ = std::move(made.value());
+    ring = std::move(made.value());
   }
-  return staging_.get();
+  return ring.get();
 }
 
-Result<std::unique_ptr<StagingRing>> SessionState::MakeStaging() {
+Result<std::unique_ptr<StagingRing>> SessionState::MakeStaging(
+    uint64_t size_bytes) {
   const uint64_t handle = NewHandle();
   v1::CreateStagingRequest request;
   request.set_staging(handle);
-  request.set_size_bytes(kStagingBytes);
+  request.set_size_bytes(size_bytes);
   v1::CreateStagingResponse response;
   side_->Expect(handle);
   const Status status = Call(&Rpc::Stub::CreateStaging, request, &response);
@@ -260,10 +266,10 @@ Result<std::unique_ptr<StagingRing>> SessionState::MakeStaging() {
   }
   Result<base::UniqueFd> fd = side_->Take(handle, context_.life);
   if (!fd.ok()) return fd.status();
-  Result<void*> mapped = MapSealed(fd.value().get(), kStagingBytes, nullptr);
+  Result<void*> mapped = MapSealed(fd.value().get(), size_bytes, nullptr);
   if (!mapped.ok()) return mapped.status();
   return std::make_unique<StagingRing>(
-      handle, SharedMapping(mapped.value(), kStagingBytes));
+      handle, SharedMapping(mapped.value(), size_bytes));
 }
 
 void SessionState::NoteEvent(uint64_t event, std::shared_ptr<StreamCore> stream,

@@ -51,8 +51,9 @@ class SessionState {
   Result<uint64_t> CreateSegment(uint64_t size_bytes, void* map_at);
   Status ReleaseSegments(const uint64_t* segments, int count);
 
-  // The ring, made at first use; null where bytes must go by messages.
-  Result<StagingRing*> Staging();
+  // A ring fit for transfers of this size, made at first use; null where bytes
+  // must go by messages.
+  Result<StagingRing*> Staging(uint64_t bytes);
 
   // Where an event was recorded last.
   struct EventPoint {
@@ -74,7 +75,7 @@ class SessionState {
   Status AfterCall(Status status);
   void OnDaemonEnd();
   void CancelStreams();
-  Result<std::unique_ptr<StagingRing>> MakeStaging();
+  Result<std::unique_ptr<StagingRing>> MakeStaging(uint64_t size_bytes);
 
   SessionContext context_;
   DeviceProperties properties_;
@@ -89,7 +90,8 @@ class SessionState {
   std::vector<std::shared_ptr<StreamCore>> streams_ ABSL_GUARDED_BY(mutex_);
 
   base::Mutex staging_mutex_;
-  std::unique_ptr<StagingRing> staging_ ABSL_GUARDED_BY(staging_mutex_);
+  std::unique_ptr<StagingRing> small_staging_ ABSL_GUARDED_BY(staging_mutex_);
+  std::unique_ptr<StagingRing> large_staging_ ABSL_GUARDED_BY(staging_mutex_);
 
   base::Mutex events_mutex_;
   std::unordered_map<uint64_t, EventPoint> events_

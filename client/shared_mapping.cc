@@ -33,8 +33,7 @@ Result<void*> MapSealed(int fd, uint64_t size_bytes, void* at) {
   int flags = MAP_SHARED;
   if (at != nullptr) flags |= MAP_FIXED;
   if (size_bytes <= kMaxPopulateBytes) flags |= MAP_POPULATE;
-  void* data =
-      ::mmap(at, size_bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  void* data = ::mmap(at, size_bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
   if (data == MAP_FAILED) {
     return Status(Code::kResourceExhausted,
                   "can't map " + std::to_string(size_bytes) +

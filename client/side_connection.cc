@@ -109,8 +109,9 @@ Result<std::unique_ptr<SideConnection>> SideConnection::Attach(
   if (!mapped.ok()) return mapped.status();
   side->page_ = SharedMapping(mapped.value(), kSharedPageBytes);
   if (side->page()->magic != kSharedPageMagic || side->page()->version != 1) {
-    return Status(Code::kInternal, "the daemon's shared page is of another "
-                                   "version");
+    return Status(Code::kInternal,
+                  "the daemon's shared page is of another "
+                  "version");
   }
   return side;
 }

@@ -6,9 +6,9 @@
 #include "client/client.h"
 
 // Returns from the function when `expr` is not OK.
-#define TVARANT_RETURN_IF_ERROR(expr)                                  \
-  do {                                                                 \
-    ::tvarant::client::Status tvarant_status = (expr);                 \
+#define TVARANT_RETURN_IF_ERROR(expr)                                     \
+  do {                                                                    \
+    ::tvarant::client::Status tvarant_status = (expr);                    \
     if (__builtin_expect(!tvarant_status.ok(), 0)) return tvarant_status; \
   } while (false)
 

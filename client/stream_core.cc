@@ -1,6 +1,6 @@
 #include "client/stream_core.h"
 
-#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "client/status_macros.h"
@@ -18,12 +18,6 @@ constexpr uint64_t kLowWater = 16;
 
 constexpr std::chrono::milliseconds kOpenTimeout{30000};
 
-uint64_t HardLimit(uint64_t max_batch_bytes) {
-  if (max_batch_bytes == 0) return kHardLimitBytes;
-  if (max_batch_bytes <= kMaxRecordBytes) return 0;
-  return std::min(kHardLimitBytes, max_batch_bytes - kMaxRecordBytes);
-}
-
 }  // namespace
 
 Result<std::shared_ptr<StreamCore>> StreamCore::Open(SessionContext& context,
@@ -39,7 +33,8 @@ Result<std::shared_ptr<StreamCore>> StreamCore::Open(SessionContext& context,
 StreamCore::StreamCore(SessionContext& context, int id)
     : context_(context),
       id_(id),
-      hard_limit_bytes_(HardLimit(context.max_batch_bytes)),
+      max_batch_bytes_(context.max_batch_bytes == 0 ? kMaxRecordBytes
+                                                    : context.max_batch_bytes),
       progress_(context.page, id),
       inbox_(context.life, progress_),
       writer_(&pending_) {}
@@ -85,7 +80,10 @@ void StreamCore::ReadLoop() {
 }
 
 void StreamCore::Break(Status status) {
-  if (status.code() == Code::kUnavailable) {
+  // The daemon cancels the streams of a session that it ends.
+  if (status.code() == Code::kUnavailable ||
+      (status.code() == Code::kCancelled &&
+       !cancelled_.load(std::memory_order_acquire))) {
     context_.life.Die(
         Status(Code::kUnavailable,
                "the daemon is lost: it ended, or it ended this session (" +
@@ -115,8 +113,7 @@ Status StreamCore::fault() const {
 }
 
 uint64_t StreamCore::CountLocked() {
-  const uint64_t sequence =
-      last_sequence_.load(std::memory_order_relaxed) + 1;
+  const uint64_t sequence = last_sequence_.load(std::memory_order_relaxed) + 1;
   last_sequence_.store(sequence, std::memory_order_release);
   return sequence;
 }
@@ -139,10 +136,11 @@ Result<uint64_t> StreamCore::Append(Encode&& encode) {
     // A refused launch may still have left the definition of its program.
     wakes = was_empty && !pending_.empty();
     if (wakes) has_pending_.store(true, std::memory_order_seq_cst);
-    full = pending_.size() >= kFullBytes ||
-           last_sequence_.load(std::memory_order_relaxed) - pending_first_ + 1 >=
-               kFullRecords;
-    over = pending_.size() >= hard_limit_bytes_;
+    full =
+        pending_.size() >= kFullBytes ||
+        last_sequence_.load(std::memory_order_relaxed) - pending_first_ + 1 >=
+            kFullRecords;
+    over = pending_.size() >= kHardLimitBytes;
   }
   if (over) {
     TVARANT_RETURN_IF_ERROR(Send());
@@ -183,7 +181,12 @@ Result<uint64_t> StreamCore::Launch(const LaunchParams& params) {
   }
   return Append([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (params.program != 0 && !DefineLocked(params.program)) return false;
+    const size_t before = pending_.size();
     if (!writer_.Launch(params)) return false;
+    if (pending_.size() - before > max_batch_bytes_) {
+      pending_.resize(before);
+      return false;
+    }
     ++pending_launches_;
     return true;
   });
@@ -232,31 +235,60 @@ Status StreamCore::Send() {
 }
 
 Status StreamCore::SendLocked() {
+  uint64_t first;
   uint64_t last;
   uint64_t launches;
   {
     base::MutexLock lock(mutex_);
     if (pending_.empty()) return Status();
+    first = pending_first_;
     // The two buffers take turns; neither is allocated again.
     batch_.mutable_records()->swap(pending_);
     pending_.clear();
-    batch_.set_first_sequence(pending_first_);
+    batch_.set_first_sequence(first);
     last = last_sequence_.load(std::memory_order_relaxed);
     pending_first_ = last + 1;
     launches = std::exchange(pending_launches_, 0);
     has_pending_.store(false, std::memory_order_seq_cst);
   }
-  if (writes_closed_ || !grpc_stream_->Write(batch_)) {
+  if (writes_closed_ || !WriteLocked()) {
     const Status status = fault();
     // The reading thread learns why in a moment.
     return status.ok() ? Status(Code::kUnavailable, "the daemon is lost")
                        : status;
   }
   sent_sequence_.store(last, std::memory_order_release);
-  Count(context_.counters.batches);
-  Count(context_.counters.records, last - batch_.first_sequence() + 1);
+  Count(context_.counters.records, last - first + 1);
   Count(context_.counters.launches, launches);
   return Status();
+}
+
+bool StreamCore::WriteLocked() {
+  if (batch_.records().size() <= max_batch_bytes_) {
+    Count(context_.counters.batches);
+    return grpc_stream_->Write(batch_);
+  }
+  const std::string records = std::move(*batch_.mutable_records());
+  uint64_t sequence = batch_.first_sequence();
+  size_t begin = 0;
+  while (begin < records.size()) {
+    size_t end = begin;
+    uint64_t count = 0;
+    while (end < records.size()) {
+      RecordHead head;
+      std::memcpy(&head, records.data() + end, sizeof(head));
+      if (count > 0 && end + head.size_bytes - begin > max_batch_bytes_) break;
+      end += head.size_bytes;
+      ++count;
+    }
+    batch_.set_first_sequence(sequence);
+    batch_.set_records(records.data() + begin, end - begin);
+    Count(context_.counters.batches);
+    if (!grpc_stream_->Write(batch_)) return false;
+    begin = end;
+    sequence += count;
+  }
+  return true;
 }
 
 bool StreamCore::Visit() {

@@ -70,7 +70,10 @@ class StreamCore : public Flushable {
   void Retire();
   bool retired() const { return retired_.load(std::memory_order_acquire); }
   // Ends the gRPC stream at once; every call on it ends.
-  void Cancel() { grpc_context_.TryCancel(); }
+  void Cancel() {
+    cancelled_.store(true, std::memory_order_release);
+    grpc_context_.TryCancel();
+  }
 
   bool HasPending() const override {
     return has_pending_.load(std::memory_order_seq_cst);
@@ -78,8 +81,7 @@ class StreamCore : public Flushable {
   bool Visit() override;
 
  private:
-  using GrpcStream =
-      grpc::ClientReaderWriter<v1::CommandBatch, v1::Completion>;
+  using GrpcStream = grpc::ClientReaderWriter<v1::CommandBatch, v1::Completion>;
 
   StreamCore(SessionContext& context, int id);
   Status Start(bool high_priority);
@@ -92,11 +94,12 @@ class StreamCore : public Flushable {
   bool DefineLocked(uint64_t program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t CountLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status SendLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Writes batch_, in parts if it is larger than the daemon takes.
+  bool WriteLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
 
   SessionContext& context_;
   const int id_;
-  // Pending bytes from which an append waits until they are sent.
-  const uint64_t hard_limit_bytes_;
+  const uint64_t max_batch_bytes_;
   Progress progress_;
   Inbox inbox_;
 
@@ -109,6 +112,7 @@ class StreamCore : public Flushable {
   std::atomic<bool> has_pending_{false};
   std::atomic<bool> broken_{false};
   std::atomic<bool> retired_{false};
+  std::atomic<bool> cancelled_{false};
   uint64_t seen_by_flusher_ = 0;  // flusher's thread only
 
   // Taken before mutex_. Held while gRPC writes: batches leave in order.

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +19,7 @@
 #include "daemon/process/stop_watch.h"
 #include "daemon/runtime/cpu_sim_runtime.h"
 #include "daemon/runtime/host_memory.h"
-#include "daemon/runtime/self_test.h"
+#include "daemon/runtime/self_check.h"
 #include "daemon/server/server.h"
 #include "proto/base/logging.h"
 #include "proto/base/status_macros.h"
@@ -86,6 +87,17 @@ void RaiseDescriptorLimit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// A private daemon's socket lies in a folder that its parent made for it and
+// can't remove when it was killed. Removed only if nothing else is in there.
+void RemoveFolders(const std::vector<std::string>& endpoints) {
+  for (const std::string& endpoint : endpoints) {
+    const size_t begin = endpoint.find('/');
+    const size_t end = endpoint.rfind('/');
+    if (begin == std::string::npos || end <= begin) continue;
+    ::rmdir(endpoint.substr(begin, end - begin).c_str());
+  }
+}
+
 absl::Status Serve(const Options& options, ReadyNotifier& notifier) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<StopWatch> stop,
@@ -93,7 +105,7 @@ absl::Status Serve(const Options& options, ReadyNotifier& notifier) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TvarantRuntime> runtime,
                    MakeRuntime(options));
   for (int device = 0; device < runtime->device_count(); ++device) {
-    RETURN_IF_ERROR(SelfTest(*runtime, device));
+    RETURN_IF_ERROR(SelfCheck(*runtime, device));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                    Server::Start(ToServerOptions(options), *runtime));
@@ -113,19 +125,35 @@ absl::Status Serve(const Options& options, ReadyNotifier& notifier) {
   spdlog::info("event=stopping reason={}", reason);
   notifier.Stopping();
   server->Drain(std::chrono::seconds(options.drain_seconds));
+  if (options.exit_with_parent != 0) RemoveFolders(options.listen);
   spdlog::info("event=stopped");
   return absl::OkStatus();
+}
+
+// The descriptor of --ready-fd where the command line as a whole is wrong; -1 if
+// it does not say.
+int ReadyFdOf(const std::vector<std::string>& args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].rfind("--ready-fd", 0) != 0) continue;
+    std::vector<std::string> alone = {args[i]};
+    if (args[i].size() == 10 && i + 1 < args.size()) {
+      alone.push_back(args[i + 1]);
+    }
+    const auto options = ParseArguments(alone);
+    if (options.ok()) return static_cast<int>(options->ready_fd);
+  }
+  return -1;
 }
 
 int Main(int argc, char** argv) {
   base::InitLogging();
   ::signal(SIGPIPE, SIG_IGN);
-  const absl::StatusOr<Options> options =
-      ParseArguments(std::vector<std::string>(
-          argv + std::min(argc, 1), argv + argc));
+  const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
+  const absl::StatusOr<Options> options = ParseArguments(args);
   if (!options.ok()) {
     const std::string text(options.status().message());
     ::fprintf(stderr, "tvarantd: %s\n", text.c_str());
+    ReadyNotifier(ReadyFdOf(args)).Failed(text);
     return kExitUsage;
   }
   if (options->show_help) {

@@ -30,7 +30,8 @@ absl::Status SystemError(const char* what, int error, uint64_t size_bytes) {
 }  // namespace
 
 absl::StatusOr<SealedMemory> SealedMemory::Create(const char* name,
-                                                  uint64_t size_bytes) {
+                                                  uint64_t size_bytes,
+                                                  AtEnd at_end) {
   if (size_bytes == 0) {
     return absl::InvalidArgumentError("memory of 0 bytes");
   }
@@ -41,6 +42,7 @@ absl::StatusOr<SealedMemory> SealedMemory::Create(const char* name,
     return SystemError("", ENOMEM, size_bytes);
   }
   SealedMemory memory;
+  memory.at_end_ = at_end;
   memory.fd_.reset(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.fd_.ok()) return SystemError("memfd_create", errno, size_bytes);
   const int fd = memory.fd_.get();
@@ -72,22 +74,22 @@ absl::StatusOr<SealedMemory> SealedMemory::Create(const char* name,
 SealedMemory::SealedMemory(SealedMemory&& other) noexcept
     : fd_(std::move(other.fd_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      at_end_(other.at_end_) {}
 
 SealedMemory& SealedMemory::operator=(SealedMemory&& other) noexcept {
   if (this != &other) {
     std::swap(fd_, other.fd_);
     std::swap(data_, other.data_);
     std::swap(size_bytes_, other.size_bytes_);
+    std::swap(at_end_, other.at_end_);
   }
   return *this;
 }
 
 SealedMemory::~SealedMemory() {
   if (data_ != nullptr) ::munmap(data_, size_bytes_);
-  // A peer that still maps the file holds only holes from here on, so the
-  // pages are back at once and not when that peer ends.
-  if (fd_.ok() && size_bytes_ > 0) {
+  if (fd_.ok() && size_bytes_ > 0 && at_end_ == AtEnd::kFree) {
     ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                 static_cast<off_t>(size_bytes_));
   }

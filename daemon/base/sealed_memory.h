@@ -23,11 +23,18 @@ namespace tvarant {
 // Thread-compatible.
 class SealedMemory {
  public:
+  // What a process that still maps the memory finds there after our end.
+  enum class AtEnd {
+    kFree,  // zeros: its pages are back at once
+    kKeep,  // the last bytes: for a page of state that it may look at again
+  };
+
   // Zeroed. The size is rounded up to whole pages. `name` shows up in
   // /proc/PID/maps only. RESOURCE_EXHAUSTED when the system has not that much
   // memory or address space; INVALID_ARGUMENT for 0 bytes.
   static absl::StatusOr<SealedMemory> Create(const char* name,
-                                             uint64_t size_bytes);
+                                             uint64_t size_bytes,
+                                             AtEnd at_end = AtEnd::kFree);
 
   SealedMemory() = default;
   SealedMemory(SealedMemory&& other) noexcept;
@@ -42,6 +49,7 @@ class SealedMemory {
   base::UniqueFd fd_;
   char* data_ = nullptr;
   uint64_t size_bytes_ = 0;
+  AtEnd at_end_ = AtEnd::kFree;
 };
 
 }  // namespace tvarant

@@ -31,8 +31,8 @@ struct Row {
   uint64_t min = 0;
   uint64_t max = std::numeric_limits<uint64_t>::max();
   bool command_line_only = false;
-  std::string_view value;
-  std::string_view doc;
+  std::string_view value = {};
+  std::string_view doc = {};
 };
 
 const std::vector<Row>& Table() {

@@ -97,10 +97,10 @@ struct ResolvedLaunch {
   uint64_t program_key = 0;          // identifies *program for caches
   int64_t m = 0, n = 0, k = 0, batch = 0;
   double alpha = 1, beta = 0, scalar = 0;
-  absl::Span<const int64_t> ints;
-  absl::Span<const double> floats;
-  absl::Span<const ResolvedOperand> dst;
-  absl::Span<const ResolvedOperand> src;
+  absl::Span<const int64_t> ints = {};
+  absl::Span<const double> floats = {};
+  absl::Span<const ResolvedOperand> dst = {};
+  absl::Span<const ResolvedOperand> src = {};
 };
 
 // An in-order queue of one device. Thread-compatible: one thread at a time.

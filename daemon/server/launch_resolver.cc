@@ -45,9 +45,9 @@ absl::Status Bind(const LaunchParams& params, const Operand& operand,
   if (operand.segment == 0 && empty) return absl::OkStatus();
   out->buffer = find_segment(operand.segment);
   if (ABSL_PREDICT_FALSE(out->buffer == nullptr)) {
-    return OperandError(params, operand,
-                        absl::StrCat("names the unknown segment ",
-                                     operand.segment));
+    return OperandError(
+        params, operand,
+        absl::StrCat("names the unknown segment ", operand.segment));
   }
   // Where an empty tensor stands means nothing.
   if (empty) return absl::OkStatus();
@@ -66,11 +66,10 @@ absl::Status Bind(const LaunchParams& params, const Operand& operand,
                                     operand.rank, element_bytes, &extent) ||
           !base::InRange(operand.offset_bytes, extent,
                          out->buffer->size_bytes()))) {
-    return OperandError(
-        params, operand,
-        absl::StrCat("passes the end of its segment: offset ",
-                     operand.offset_bytes, " + ", extent, " bytes of ",
-                     out->buffer->size_bytes()));
+    return OperandError(params, operand,
+                        absl::StrCat("passes the end of its segment: offset ",
+                                     operand.offset_bytes, " + ", extent,
+                                     " bytes of ", out->buffer->size_bytes()));
   }
   out->offset_bytes = operand.offset_bytes;
   return absl::OkStatus();
@@ -134,8 +133,7 @@ absl::StatusOr<ResolvedLaunch> LaunchResolver::Resolve(
       .ints = absl::MakeConstSpan(record.ints, head.num_ints),
       .floats = absl::MakeConstSpan(record.floats, head.num_floats),
       .dst = absl::MakeConstSpan(resolved_.data(), head.num_dst),
-      .src = absl::MakeConstSpan(resolved_.data() + head.num_dst,
-                                 head.num_src),
+      .src = absl::MakeConstSpan(resolved_.data() + head.num_dst, head.num_src),
   };
 }
 

@@ -107,8 +107,7 @@ TEST_F(LaunchResolverTest, KeepsEveryElementInBounds) {
             "bytes of 64");
   EXPECT_FALSE(Relu(Vector(1, 0, 16), Vector(2, 40, 16)).ok());
   EXPECT_FALSE(Relu(Vector(1, 64, 1), Vector(2, 0, 1)).ok());
-  EXPECT_FALSE(
-      Relu(Vector(1, UINT64_MAX - 3, 1), Vector(2, 0, 1)).ok());
+  EXPECT_FALSE(Relu(Vector(1, UINT64_MAX - 3, 1), Vector(2, 0, 1)).ok());
   // Strided: the last element counts, not the number of elements.
   EXPECT_TRUE(Relu(Vector(1, 0, 4, 5), Vector(2, 0, 4)).ok());
   EXPECT_FALSE(Relu(Vector(1, 4, 4, 5), Vector(2, 0, 4)).ok());
@@ -149,8 +148,7 @@ TEST_F(LaunchResolverTest, EmptyTensorsNeedNoPlace) {
   EXPECT_EQ(launch->src[0].buffer, &buffers_.at(1));
   EXPECT_EQ(launch->src[0].offset_bytes, 0u);
   EXPECT_THAT(
-      std::string(
-          Relu(Vector(0, 0, 0), Vector(9, 0, 0)).status().message()),
+      std::string(Relu(Vector(0, 0, 0), Vector(9, 0, 0)).status().message()),
       HasSubstr("unknown segment 9"));
 }
 

@@ -167,7 +167,7 @@ void Listener::HandleListening(size_t index) {
   }
   if (index >= sockets_.size()) return;
   epoll_event event{};
-  event.events = accept_again_at_ == Clock::time_point{} ? EPOLLIN : 0;
+  if (accept_again_at_ == Clock::time_point{}) event.events = EPOLLIN;
   event.data.u64 = index + 1;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, sockets_[index].fd(), &event);
 }

@@ -22,7 +22,7 @@ class ListeningSocket {
   struct Options {
     std::string path;
     mode_t mode = 0660;
-    std::string group;  // empty: the process's
+    std::string group = {};  // empty: the process's
   };
 
   // "unix:PATH" -> PATH. INVALID_ARGUMENT for other schemes and for paths that

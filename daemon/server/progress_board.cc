@@ -24,7 +24,8 @@ void WakeAll(std::atomic<uint32_t>* word) {
 
 absl::StatusOr<std::unique_ptr<ProgressBoard>> ProgressBoard::Create() {
   ASSIGN_OR_RETURN(SealedMemory memory,
-                   SealedMemory::Create("tvarant-page", kSharedPageBytes));
+                   SealedMemory::Create("tvarant-page", kSharedPageBytes,
+                                        SealedMemory::AtEnd::kKeep));
   return std::unique_ptr<ProgressBoard>(new ProgressBoard(std::move(memory)));
 }
 

@@ -12,6 +12,7 @@
 #include "daemon/server/janitor.h"
 #include "daemon/server/peer_table.h"
 #include "daemon/server/program_cache.h"
+#include "grpc/grpc.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server_posix.h"
@@ -92,6 +93,9 @@ class ServerImpl final : public Server {
 
  private:
   absl::Status StartGrpc(const ServerOptions& options) {
+    // gRPC is never shut down as a whole: that waits for a poller of its own,
+    // up to ten seconds after a large write.
+    [[maybe_unused]] static const bool kept = (::grpc_init(), true);
     grpc::ServerBuilder builder;
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ResourceQuota quota("tvarantd");

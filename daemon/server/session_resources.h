@@ -25,10 +25,10 @@
 namespace tvarant {
 
 struct ResourceLimits {
-  uint64_t max_bytes = 0;
-  uint64_t max_segments = 0;
+  uint64_t max_bytes = 0;  // 0: all of the device
+  uint64_t max_segments = 65536;
   uint64_t max_staging = 256;
-  uint64_t max_programs = 0;
+  uint64_t max_programs = 65536;
   uint64_t max_events = 65536;
 };
 

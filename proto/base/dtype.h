@@ -43,7 +43,7 @@ constexpr bool IsKnown(DType dtype) {
 
 // Bytes of one element; 0 for kInvalid and unknown numbers.
 constexpr size_t SizeOf(DType dtype) {
-  constexpr uint8_t kSizes[kNumDTypes] = {0, 1, 1, 1, 2, 4, 8,  2,
+  constexpr uint8_t kSizes[kNumDTypes] = {0, 1, 1, 1, 2,  4, 8, 2,
                                           2, 4, 8, 8, 16, 2, 4, 8};
   return static_cast<int>(dtype) < kNumDTypes ? kSizes[static_cast<int>(dtype)]
                                               : 0;
@@ -52,9 +52,9 @@ constexpr size_t SizeOf(DType dtype) {
 // PyTorch's name of the type ("float32"); "invalid" for anything else.
 constexpr const char* NameOf(DType dtype) {
   constexpr const char* kNames[kNumDTypes] = {
-      "invalid", "bool",     "uint8",   "int8",    "int16",     "int32",
-      "int64",   "float16",  "bfloat16", "float32", "float64",  "complex64",
-      "complex128", "uint16", "uint32", "uint64"};
+      "invalid",    "bool",    "uint8",    "int8",    "int16",   "int32",
+      "int64",      "float16", "bfloat16", "float32", "float64", "complex64",
+      "complex128", "uint16",  "uint32",   "uint64"};
   return static_cast<int>(dtype) < kNumDTypes ? kNames[static_cast<int>(dtype)]
                                               : "invalid";
 }

@@ -14,12 +14,12 @@
 #include "absl/status/statusor.h"
 
 // Returns from the enclosing function when `expr` (a Status) is not OK.
-#define RETURN_IF_ERROR(expr)                              \
-  do {                                                     \
-    absl::Status tvarant_status_ = (expr);                 \
-    if (ABSL_PREDICT_FALSE(!tvarant_status_.ok())) {       \
-      return tvarant_status_;                              \
-    }                                                      \
+#define RETURN_IF_ERROR(expr)                        \
+  do {                                               \
+    absl::Status tvarant_status_ = (expr);           \
+    if (ABSL_PREDICT_FALSE(!tvarant_status_.ok())) { \
+      return tvarant_status_;                        \
+    }                                                \
   } while (false)
 
 // Evaluates `expr` (a StatusOr), returns its status when that is not OK, else

@@ -76,8 +76,8 @@ TEST(StridedTest, MeasuresExtents) {
   EXPECT_TRUE(Extent({0, kHuge}, {kHuge, kHuge}, 8, &bytes));
   EXPECT_EQ(bytes, 0u);
   EXPECT_FALSE(Extent({kHuge}, {kHuge}, 1, &bytes));
-  EXPECT_FALSE(Extent({kHuge, kHuge, kHuge, kHuge, kHuge}, {1, 1, 1, 1, 1}, 1,
-                      &bytes));
+  EXPECT_FALSE(
+      Extent({kHuge, kHuge, kHuge, kHuge, kHuge}, {1, 1, 1, 1, 1}, 1, &bytes));
   EXPECT_FALSE(Extent({kHuge}, {1}, 16, &bytes));
   EXPECT_FALSE(Extent({-1}, {1}, 1, &bytes));
   EXPECT_FALSE(Extent({2}, {-1}, 1, &bytes));
@@ -112,11 +112,11 @@ TEST(StridedTest, AllowsWhatViewsMake) {
   EXPECT_FALSE(MayOverlap({4}, {1}));
   EXPECT_FALSE(MayOverlap({4}, {7}));
   EXPECT_FALSE(MayOverlap({1, 4}, {0, 1}));
-  EXPECT_FALSE(MayOverlap({2, 3}, {1, 2}));           // transposed
-  EXPECT_FALSE(MayOverlap({2, 3, 4}, {1, 8, 2}));     // permuted
-  EXPECT_FALSE(MayOverlap({3, 3}, {20, 2}));          // sliced
-  EXPECT_FALSE(MayOverlap({0, 5}, {0, 0}));           // empty
-  EXPECT_FALSE(MayOverlap({2, 3}, {3, 2}));           // odd, but apart
+  EXPECT_FALSE(MayOverlap({2, 3}, {1, 2}));        // transposed
+  EXPECT_FALSE(MayOverlap({2, 3, 4}, {1, 8, 2}));  // permuted
+  EXPECT_FALSE(MayOverlap({3, 3}, {20, 2}));       // sliced
+  EXPECT_FALSE(MayOverlap({0, 5}, {0, 0}));        // empty
+  EXPECT_FALSE(MayOverlap({2, 3}, {3, 2}));        // odd, but apart
   EXPECT_FALSE(MayOverlap({3}, {int64_t{1} << 60}));
 }
 

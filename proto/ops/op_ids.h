@@ -47,9 +47,9 @@ enum class ReduceOp : uint8_t {
   kMinDim = 9,
   kAny = 10,  // dst bool (or uint8 for a uint8 input)
   kAll = 11,
-  kNorm = 12,      // (sum |x|^p)^(1/p); p = scalar, inf and 0 included
-  kVar = 13,       // scalar = correction; dst[1], if there, is the mean
-  kStd = 14,       // as kVar
+  kNorm = 12,        // (sum |x|^p)^(1/p); p = scalar, inf and 0 included
+  kVar = 13,         // scalar = correction; dst[1], if there, is the mean
+  kStd = 14,         // as kVar
   kSumSquares = 15,  // sum of x*x
   kCountNonzero = 16,
   kLogSumExp = 17,

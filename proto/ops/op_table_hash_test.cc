@@ -17,8 +17,7 @@ TEST(OpTableHashTest, TellsFieldsApart) {
   EXPECT_NE(Mix(1, ""), 1u);
   // FNV-1a of "a", then the separator.
   constexpr uint64_t kFnvOfA = 0xaf63dc4c8601ec8cu;
-  EXPECT_EQ(Mix(0xcbf29ce484222325u, "a"),
-            (kFnvOfA ^ 0xffu) * 0x100000001b3u);
+  EXPECT_EQ(Mix(0xcbf29ce484222325u, "a"), (kFnvOfA ^ 0xffu) * 0x100000001b3u);
 }
 
 }  // namespace

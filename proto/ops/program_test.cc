@@ -74,9 +74,9 @@ TEST(ProgramTest, AllowsTheTypesOfTheTable) {
   EXPECT_EQ(ValidateProgram(
                 OneOp(PointwiseOp::kExp, DType::kFloat16, DType::kFloat16)),
             "");
-  EXPECT_NE(ValidateProgram(
-                OneOp(PointwiseOp::kExp, DType::kInt32, DType::kInt32)),
-            "");
+  EXPECT_NE(
+      ValidateProgram(OneOp(PointwiseOp::kExp, DType::kInt32, DType::kInt32)),
+      "");
   EXPECT_EQ(ValidateProgram(
                 OneOp(PointwiseOp::kBitAnd, DType::kInt64, DType::kInt64)),
             "");

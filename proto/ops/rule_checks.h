@@ -48,8 +48,8 @@ ABSL_ATTRIBUTE_COLD absl::Status CountError(const LaunchParams& params,
                                             const char* what, int64_t got,
                                             int64_t want);
 ABSL_ATTRIBUTE_COLD absl::Status ParameterError(const LaunchParams& params,
-                                                const char* name,
-                                                double got, const char* want);
+                                                const char* name, double got,
+                                                const char* want);
 ABSL_ATTRIBUTE_COLD absl::Status ParameterError(const LaunchParams& params,
                                                 const char* name, int64_t got,
                                                 const char* want);
@@ -115,8 +115,8 @@ inline absl::Status WantSameOrWider(const LaunchParams& params,
   return DTypeError(params, operand, NameOf(than));
 }
 
-inline absl::Status WantRank(const LaunchParams& params,
-                             const Operand& operand, int want) {
+inline absl::Status WantRank(const LaunchParams& params, const Operand& operand,
+                             int want) {
   if (ABSL_PREDICT_TRUE(operand.rank == want)) return absl::OkStatus();
   return RankError(params, operand, "", want);
 }
@@ -175,9 +175,8 @@ absl::Status WantSizesOfExcept(const LaunchParams& params,
                                const Operand& operand, const Operand& other,
                                int64_t dim);
 // Sizes at most those of `other` but for dimension `dim`.
-absl::Status WantSizesWithin(const LaunchParams& params,
-                             const Operand& operand, const Operand& other,
-                             int64_t dim);
+absl::Status WantSizesWithin(const LaunchParams& params, const Operand& operand,
+                             const Operand& other, int64_t dim);
 
 inline int64_t NumElements(const Operand& operand) {
   int64_t count = 1;

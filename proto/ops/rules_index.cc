@@ -62,8 +62,7 @@ absl::Status CheckEmbeddingBackward(const LaunchParams& params,
   RETURN_IF_ERROR(WantDType(params, dy, dweight.dtype));
   RETURN_IF_ERROR(WantIndex(params, index));
   RETURN_IF_ERROR(WantRank(params, index, 1));
-  RETURN_IF_ERROR(
-      WantSizes(params, dy, {index.sizes[0], dweight.sizes[1]}));
+  RETURN_IF_ERROR(WantSizes(params, dy, {index.sizes[0], dweight.sizes[1]}));
   if (params.ints[0] < -1 || params.ints[0] >= dweight.sizes[0]) {
     return ParameterError(params, "padding index", params.ints[0],
                           "-1 or a row of dst 0");

@@ -106,8 +106,11 @@ TEST(NllLossRuleTest, ChecksTheReduction) {
 TEST(NllLossRuleTest, ChecksGradients) {
   const auto make = [](int64_t reduction, std::vector<int64_t> dloss) {
     Launch launch(Kernel::kNllLossBackward);
-    launch.Dst(kF32, {4, 6}).Src(kF32, dloss).Src(kI64, {4}).NoSrc().Src(kF32,
-                                                                         {});
+    launch.Dst(kF32, {4, 6})
+        .Src(kF32, dloss)
+        .Src(kI64, {4})
+        .NoSrc()
+        .Src(kF32, {});
     launch.Int(reduction).Int(-100);
     return launch;
   };

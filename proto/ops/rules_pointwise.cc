@@ -52,8 +52,7 @@ absl::Status CheckGroups(const LaunchParams& params, const Program* program,
   if (num_dst == 0) return LaunchError(params, "program stores nothing");
   // groups <= 4096 and the limits of programs keep these products small.
   if (params.num_dst != groups * num_dst) {
-    return CountError(params, "dst operands", params.num_dst,
-                      groups * num_dst);
+    return CountError(params, "dst operands", params.num_dst, groups * num_dst);
   }
   if (params.num_src != groups * needs.inputs) {
     return CountError(params, "src operands", params.num_src,
@@ -97,10 +96,10 @@ absl::Status CheckCopy(const LaunchParams& params, const Program*) {
   };
   // The other types only move bit by bit.
   if (x.dtype != y.dtype && !(converts(x.dtype) && converts(y.dtype))) {
-    return OperandError(params, x,
-                        absl::StrCat("has dtype ", NameOf(x.dtype),
-                                     ", which can't be converted to ",
-                                     NameOf(y.dtype)));
+    return OperandError(
+        params, x,
+        absl::StrCat("has dtype ", NameOf(x.dtype),
+                     ", which can't be converted to ", NameOf(y.dtype)));
   }
   if (params.flags != 0 && !converts(x.dtype)) {
     return DTypeError(params, x, "a dtype that can be negated");

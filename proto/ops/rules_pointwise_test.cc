@@ -29,8 +29,9 @@ Program Scaled() {
 TEST(PointwiseRuleTest, AcceptsEqualSizesOfAnyComputableDTypes) {
   const Program add = Add();
   Launch launch(Kernel::kPointwise);
-  launch.Dst(kF16, {2, 3}, {1, 2}).Src(kF32, {2, 3}, {0, 1}).Src(
-      DType::kBool, {2, 3});
+  launch.Dst(kF16, {2, 3}, {1, 2})
+      .Src(kF32, {2, 3}, {0, 1})
+      .Src(DType::kBool, {2, 3});
   EXPECT_EQ(launch.Check(&add), "");
   Launch scalar(Kernel::kPointwise);
   scalar.Dst(kF32, {}).Src(kF32, {}).Src(kF32, {});
@@ -95,8 +96,7 @@ TEST(PointwiseForeachRuleTest, ChecksEachGroup) {
   EXPECT_EQ(Foreach(3).Check(&add), "");
   Launch batch = Foreach(3);
   batch.params.batch = 2;
-  EXPECT_EQ(batch.Check(&add),
-            "pointwise_foreach: has 3 dst operands, want 2");
+  EXPECT_EQ(batch.Check(&add), "pointwise_foreach: has 3 dst operands, want 2");
   for (const int64_t bad : {int64_t{0}, int64_t{-1}, int64_t{4}, INT64_MAX}) {
     batch.params.batch = bad;
     EXPECT_THAT(batch.Check(&add), HasSubstr("batch is"));

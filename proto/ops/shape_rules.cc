@@ -87,10 +87,11 @@ bool ExtentsAreSane(const Operand& operand, size_t element_bytes) {
     if ((size | stride) < 0) return false;
     const int64_t steps = std::max<int64_t>(size, 1);
     uint64_t span;
-    fits &= base::CheckedMul(elements, steps, &elements) &
-            base::CheckedMul(static_cast<uint64_t>(steps - 1) * element_bytes,
-                             static_cast<uint64_t>(stride), &span) &
-            base::CheckedAdd(last, span, &last);
+    // Not short-circuited: branches cost more than the sums.
+    fits &= base::CheckedMul(elements, steps, &elements);
+    fits &= base::CheckedMul(static_cast<uint64_t>(steps - 1) * element_bytes,
+                             static_cast<uint64_t>(stride), &span);
+    fits &= base::CheckedAdd(last, span, &last);
     // Also keeps the product above from overflowing.
     if (elements > kMaxElements) return false;
   }
@@ -148,14 +149,12 @@ absl::Status CheckCounts(const LaunchParams& params, const KernelRow& row) {
   if (ABSL_PREDICT_FALSE(params.num_dst < row.min_dst ||
                          params.num_dst > row.max_dst)) {
     return CountError(params, "dst operands", params.num_dst,
-                      params.num_dst < row.min_dst ? row.min_dst
-                                                   : row.max_dst);
+                      params.num_dst < row.min_dst ? row.min_dst : row.max_dst);
   }
   if (ABSL_PREDICT_FALSE(params.num_src < row.min_src ||
                          params.num_src > row.max_src)) {
     return CountError(params, "src operands", params.num_src,
-                      params.num_src < row.min_src ? row.min_src
-                                                   : row.max_src);
+                      params.num_src < row.min_src ? row.min_src : row.max_src);
   }
   if (ABSL_PREDICT_FALSE(params.num_ints < 0 || params.num_floats < 0 ||
                          params.num_ints > kMaxInts ||
@@ -193,9 +192,9 @@ absl::Status OperandError(const LaunchParams& params, const Operand& operand,
 
 absl::Status DTypeError(const LaunchParams& params, const Operand& operand,
                         const char* want) {
-  return OperandError(params, operand,
-                      absl::StrCat("has dtype ", NameOf(operand.dtype),
-                                   ", want ", want));
+  return OperandError(
+      params, operand,
+      absl::StrCat("has dtype ", NameOf(operand.dtype), ", want ", want));
 }
 
 absl::Status RankError(const LaunchParams& params, const Operand& operand,
@@ -215,20 +214,19 @@ absl::Status SizesError(const LaunchParams& params, const Operand& operand,
 
 absl::Status CountError(const LaunchParams& params, const char* what,
                         int64_t got, int64_t want) {
-  return LaunchError(params, absl::StrCat("has ", got, " ", what, ", want ",
-                                          want));
+  return LaunchError(params,
+                     absl::StrCat("has ", got, " ", what, ", want ", want));
 }
 
 absl::Status ParameterError(const LaunchParams& params, const char* name,
                             double got, const char* want) {
-  return LaunchError(params, absl::StrFormat("%s is %g, want %s", name, got,
-                                             want));
+  return LaunchError(params,
+                     absl::StrFormat("%s is %g, want %s", name, got, want));
 }
 
 absl::Status ParameterError(const LaunchParams& params, const char* name,
                             int64_t got, const char* want) {
-  return LaunchError(params,
-                     absl::StrCat(name, " is ", got, ", want ", want));
+  return LaunchError(params, absl::StrCat(name, " is ", got, ", want ", want));
 }
 
 absl::Status WantSizesOfExcept(const LaunchParams& params,
@@ -247,9 +245,8 @@ absl::Status WantSizesOfExcept(const LaunchParams& params,
   return absl::OkStatus();
 }
 
-absl::Status WantSizesWithin(const LaunchParams& params,
-                             const Operand& operand, const Operand& other,
-                             int64_t dim) {
+absl::Status WantSizesWithin(const LaunchParams& params, const Operand& operand,
+                             const Operand& other, int64_t dim) {
   RETURN_IF_ERROR(WantRank(params, operand, other.rank));
   for (int i = 0; i < other.rank; ++i) {
     if (i != dim && ABSL_PREDICT_FALSE(operand.sizes[i] > other.sizes[i])) {
@@ -268,12 +265,12 @@ absl::Status WantSizesWithin(const LaunchParams& params,
 absl::Status CheckLaunch(const LaunchParams& params, const Program* program) {
   const rules::KernelRow* row = rules::FindKernel(params.kernel);
   if (ABSL_PREDICT_FALSE(row == nullptr)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown kernel ", static_cast<int>(params.kernel)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown kernel ", static_cast<int>(params.kernel)));
   }
   RETURN_IF_ERROR(rules::CheckCounts(params, *row));
-  if (ABSL_PREDICT_FALSE(
-          (params.flags & ~rules::AllowedFlags(params.kernel)) != 0)) {
+  if (ABSL_PREDICT_FALSE((params.flags & ~rules::AllowedFlags(params.kernel)) !=
+                         0)) {
     return rules::ParameterError(params, "flags", int64_t{params.flags},
                                  "only flags of the kernel");
   }

@@ -25,7 +25,7 @@ inline constexpr int kMinPingIntervalMs = 5000;
 
 // gRPC's limit for one message, either way. Batches stay below
 // Limits.max_batch_bytes, which is below this.
-inline constexpr int kMaxMessageBytes = 16 << 20;
+inline constexpr int kMaxMessageBytes = 2 << 20;
 
 }  // namespace tvarant
 

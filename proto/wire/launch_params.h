@@ -21,10 +21,10 @@ inline constexpr int kMaxOperands = 8192;  // per launch, dst and src together
 
 // A strided tensor in device memory.
 struct Operand {
-  uint64_t segment = 0;       // handle, made by the client; never 0
-  uint64_t offset_bytes = 0;  // of element [0, 0, ...] in the segment
-  DType dtype = DType::kInvalid;  // kInvalid: absent optional operand
-  uint8_t rank = 0;               // <= kMaxRank
+  uint64_t segment = 0;              // handle, made by the client; never 0
+  uint64_t offset_bytes = 0;         // of element [0, 0, ...] in the segment
+  DType dtype = DType::kInvalid;     // kInvalid: absent optional operand
+  uint8_t rank = 0;                  // <= kMaxRank
   const int64_t* sizes = nullptr;    // [rank], >= 0
   const int64_t* strides = nullptr;  // [rank], >= 0, in elements
 };

@@ -29,15 +29,15 @@ inline constexpr size_t kMaxInlineBytes = 64 << 10;  // inline upload and read
 
 enum class RecordKind : uint8_t {
   kLaunch = 1,
-  kUpload = 2,         // bytes in the record -> segment
-  kRead = 3,           // segment -> bytes in the Completion
-  kUploadStaged = 4,   // staging memory -> segment
-  kDownloadStaged = 5, // segment -> staging memory
-  kCopyBytes = 6,      // segment -> segment
-  kDefineProgram = 7,  // bytes of a Program under a client-made handle
-  kRecordEvent = 8,    // event := this point of the stream
-  kWaitEvent = 9,      // later commands wait for the event
-  kMarker = 10,        // does nothing; its completion has a time
+  kUpload = 2,          // bytes in the record -> segment
+  kRead = 3,            // segment -> bytes in the Completion
+  kUploadStaged = 4,    // staging memory -> segment
+  kDownloadStaged = 5,  // segment -> staging memory
+  kCopyBytes = 6,       // segment -> segment
+  kDefineProgram = 7,   // bytes of a Program under a client-made handle
+  kRecordEvent = 8,     // event := this point of the stream
+  kWaitEvent = 9,       // later commands wait for the event
+  kMarker = 10,         // does nothing; its completion has a time
 };
 
 struct RecordHead {
@@ -84,12 +84,12 @@ static_assert(sizeof(OperandHead) == 24);
 // has passed it, whether the record has arrived yet or not. handle2 = 0: the
 // point is not known, the event counts as the daemon knows it.
 struct TransferBody {
-  uint64_t handle;          // segment, program or event
-  uint64_t offset_bytes;    // in the segment
-  uint64_t handle2;         // kCopyBytes: source segment; k*Staged: staging;
-                            // kWaitEvent: number of the stream + 1, or 0
-  uint64_t offset2_bytes;   // staging offset, or offset in the source segment;
-                            // kWaitEvent: sequence number in that stream
+  uint64_t handle;         // segment, program or event
+  uint64_t offset_bytes;   // in the segment
+  uint64_t handle2;        // kCopyBytes: source segment; k*Staged: staging;
+                           // kWaitEvent: number of the stream + 1, or 0
+  uint64_t offset2_bytes;  // staging offset, or offset in the source segment;
+                           // kWaitEvent: sequence number in that stream
   uint64_t bytes;
 };
 static_assert(sizeof(TransferBody) == 40);
@@ -123,9 +123,9 @@ struct LaunchRecord {
 struct ParsedRecord {
   RecordKind kind;
   size_t size_bytes;
-  LaunchRecord launch;      // kLaunch
-  TransferBody transfer;    // the others
-  const char* payload;      // kUpload, kDefineProgram: transfer.bytes bytes
+  LaunchRecord launch;    // kLaunch
+  TransferBody transfer;  // the others
+  const char* payload;    // kUpload, kDefineProgram: transfer.bytes bytes
 };
 
 // Reads the record at data (8-byte aligned; size = bytes left in the batch).

@@ -280,8 +280,8 @@ TEST(RecordTest, GarbageIsSafe) {
     for (char& byte : bytes) byte = static_cast<char>(random());
     if (bytes.size() >= sizeof(RecordHead) && random() % 2 == 0) {
       const RecordHead head{static_cast<uint32_t>(bytes.size() & ~size_t{7}),
-                            static_cast<uint8_t>(random() % 12),
-                            kRecordVersion, 0};
+                            static_cast<uint8_t>(random() % 12), kRecordVersion,
+                            0};
       std::memcpy(bytes.data(), &head, sizeof(head));
     }
     const Aligned batch(bytes);
@@ -309,8 +309,7 @@ TEST(RecordTest, NamesTheFault) {
   EXPECT_EQ(error_at(5, 2), "record: unknown version");
   EXPECT_EQ(error_at(6, 1), "record: reserved field is not 0");
   EXPECT_EQ(error_at(0, 12), "record: bad size");
-  EXPECT_EQ(error_at(kHead + 3, 1),
-            "launch record: reserved field is not 0");
+  EXPECT_EQ(error_at(kHead + 3, 1), "launch record: reserved field is not 0");
   EXPECT_EQ(error_at(kHead + 9, 0xff),
             "launch record: too many operands or parameters");
   EXPECT_EQ(error_at(kFirstOperand + 16, 16), "launch record: unknown dtype");

@@ -37,7 +37,7 @@ static_assert(sizeof(StreamSlot) == 64);
 
 struct SharedPage {
   uint32_t magic;
-  uint32_t version;  // 1
+  uint32_t version;                     // 1
   std::atomic<uint32_t> busy_sessions;  // other sessions with queued work
   std::atomic<uint32_t> dead;           // set once when the session has ended
   alignas(64) StreamSlot streams[kMaxStreamsPerSession];

@@ -1,19 +1,20 @@
-"""Shared set-up: the device, comparison with the CPU, script runner."""
+"""Fixtures: the device, the fallback guard, a script runner, a shared daemon."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+import support
 import torch
+from support import DEVICE, Daemon, Zygote, assert_same, to_device
 
 import torch_tvarant
 
-DEVICE = torch.device("tvarant", 0)
+__all__ = ["DEVICE", "assert_same", "to_device"]
 
 
 @pytest.fixture
@@ -30,48 +31,40 @@ def no_fallback() -> Iterator[None]:
     assert not stats, f"ops fell back to the CPU: {stats}"
 
 
-def to_device(value: Any) -> Any:
-    """Tensors in a nest of lists, tuples and dicts, moved to the device."""
-    return torch.utils._pytree.tree_map(
-        lambda x: x.to(DEVICE) if isinstance(x, torch.Tensor) else x, value
-    )
-
-
-def assert_same(actual: Any, expected: Any, **tolerance: Any) -> None:
-    """Same values, dtype and strides as the CPU's result, and on the device."""
-    flat_actual = torch.utils._pytree.tree_leaves(actual)
-    flat_expected = torch.utils._pytree.tree_leaves(expected)
-    assert len(flat_actual) == len(flat_expected)
-    for ours, theirs in zip(flat_actual, flat_expected, strict=True):
-        if isinstance(theirs, torch.Tensor):
-            assert ours.device.type == "tvarant"
-            torch.testing.assert_close(
-                ours.cpu(), theirs, equal_nan=True, check_stride=True, **tolerance
-            )
-        else:
-            assert ours == theirs
-
-
 @pytest.fixture
 def compare() -> Callable[..., None]:
     """compare(function, *cpu_arguments): same result on device and CPU."""
+    return support.compare
 
-    def run(function: Callable[..., Any], *args: Any, **tolerance: Any) -> None:
-        expected = function(*args)
-        assert_same(function(*to_device(args)), expected, **tolerance)
 
-    return run
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    running = Zygote()
+    yield running
+    running.stop()
 
 
 @pytest.fixture
-def script() -> Callable[..., subprocess.CompletedProcess]:
-    """Runs Python code in a process of its own, with a time limit."""
+def script(zygote: Zygote) -> Callable[..., subprocess.CompletedProcess]:
+    """Runs Python code in a process of its own, with a time limit.
+
+    It is forked from one that has imported torch and not used the device.
+    """
+    return zygote.run
+
+
+@pytest.fixture
+def fresh_script() -> Callable[..., subprocess.CompletedProcess]:
+    """As `script`, in an interpreter that imports torch itself: slow."""
 
     def run(
-        code: str, timeout: float = 60, env: dict[str, str] | None = None
+        code: str,
+        timeout: float = 60,
+        env: dict[str, str] | None = None,
+        options: Sequence[str] = (),
     ) -> subprocess.CompletedProcess:
         return subprocess.run(
-            [sys.executable, "-c", code],
+            [sys.executable, *options, "-c", code],
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -80,3 +73,14 @@ def script() -> Callable[..., subprocess.CompletedProcess]:
         )
 
     return run
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Daemon]:
+    """A daemon that the clients of a module share; it must end cleanly."""
+    running = Daemon("--memory=2GiB")
+    yield running
+    alive = running.process.poll() is None
+    status = running.stop()
+    assert alive, f"the daemon ended by itself with status {status}"
+    assert status == 0

@@ -376,8 +376,8 @@ class TestFindingTheDaemon:
             text = self.message(script, TVARANT_ENDPOINT=f"unix:{path}")
         assert str(path) in text and len(text.splitlines()) == 1
 
-    def test_import_torch_never_breaks(self, script):
-        done = script(
+    def test_import_torch_never_breaks(self, fresh_script):
+        done = fresh_script(
             "import torch\n"
             "print(torch.ones(2).sum().item(), torch.tvarant.is_available())",
             env={"TVARANT_ENDPOINT": "unix:/nonexistent.sock"},

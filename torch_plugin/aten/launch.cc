@@ -2,6 +2,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <iterator>
+#include <vector>
+
 #include "torch_plugin/runtime/device_impl.h"
 
 namespace tvarant::torch_plugin {
@@ -185,22 +188,26 @@ LaunchBuilder& LaunchBuilder::Float(double value) {
 }
 
 void LaunchBuilder::Run() {
-  c10::SmallVector<Operand, 8> operands;
-  operands.reserve(dst_.size() + src_.size());
+  const size_t count = dst_.size() + src_.size();
+  Operand few[8];
+  std::vector<Operand> many;
+  if (count > std::size(few)) many.resize(count);
+  Operand* operands = many.empty() ? few : many.data();
+  size_t i = 0;
   for (const auto* entries : {&dst_, &src_}) {
     for (const Entry& entry : *entries) {
       const int64_t* extents = extents_.data() + entry.extents_begin;
-      operands.push_back(Operand{.segment = entry.location.segment,
-                                 .offset_bytes = entry.location.offset_bytes,
-                                 .dtype = entry.dtype,
-                                 .rank = entry.rank,
-                                 .sizes = extents,
-                                 .strides = extents + entry.rank});
+      operands[i++] = Operand{.segment = entry.location.segment,
+                              .offset_bytes = entry.location.offset_bytes,
+                              .dtype = entry.dtype,
+                              .rank = entry.rank,
+                              .sizes = extents,
+                              .strides = extents + entry.rank};
     }
   }
-  params_.dst = operands.data();
+  params_.dst = operands;
   params_.num_dst = static_cast<int>(dst_.size());
-  params_.src = operands.data() + dst_.size();
+  params_.src = operands + dst_.size();
   params_.num_src = static_cast<int>(src_.size());
   params_.ints = ints_.data();
   params_.num_ints = static_cast<int>(ints_.size());

@@ -71,9 +71,8 @@ void CheckInplace(const Tensor& self, IntArrayRef sizes,
 
 void RunFallback(const char* name, const char* overload,
                  torch::jit::Stack* stack) {
-  const c10::OperatorHandle op =
-      c10::Dispatcher::singleton().findSchemaOrThrow(
-          (std::string("aten::") + name).c_str(), overload);
+  const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(
+      (std::string("aten::") + name).c_str(), overload);
   // Optional arguments that the caller left away have their defaults.
   const auto& arguments = op.schema().arguments();
   for (size_t i = stack->size(); i < arguments.size(); ++i) {

@@ -59,6 +59,26 @@ void ResizeOut(const Tensor& out, IntArrayRef sizes, IntArrayRef strides,
 void CheckInplace(const Tensor& self, IntArrayRef sizes,
                   const at::TensorOptions& options);
 
+// A result that shares memory with an operand is made aside first.
+class SafeResult {
+ public:
+  template <class... Operands>
+  explicit SafeResult(const Tensor& result, const Operands&... operands)
+      : result_(result) {
+    if (result.numel() > 0 && (result.is_alias_of(operands) || ...)) {
+      aside_ = EmptyLikeOf(result, result.sizes());
+    }
+  }
+  const Tensor& get() const { return aside_.defined() ? aside_ : result_; }
+  void Finish() const {
+    if (aside_.defined()) result_.copy_(aside_);
+  }
+
+ private:
+  const Tensor& result_;
+  Tensor aside_;
+};
+
 // --- Structured ops ------------------------------------------------------
 
 template <class Meta>
@@ -247,7 +267,9 @@ inline c10::IValue ToIValue(const at::ITensorListRef& value) {
 }
 template <size_t N>
 c10::IValue ToIValue(const std::array<bool, N>& value) {
-  return c10::List<bool>({value.begin(), value.end()});
+  c10::List<bool> list;
+  for (const bool element : value) list.push_back(element);
+  return list;
 }
 template <class T>
 c10::IValue ToIValue(const T& value) {

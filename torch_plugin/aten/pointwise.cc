@@ -178,7 +178,7 @@ bool IsHostNumber(const at::TensorBase& tensor) {
 struct Strided {
   char* address = nullptr;
   int64_t item = 1;
-  std::array<int64_t, 64> strides{};  // in elements, outermost first
+  std::array<int64_t, 64> strides;  // in elements, outermost first
 };
 
 class RankSplitter {
@@ -297,7 +297,8 @@ PointwiseProgram FindProgram(Device& device, const PointwiseKey& key) {
 
 void RunPointwise(at::TensorIteratorBase& iter, EmitFn emit,
                   Parameters parameters, std::optional<ScalarType> type) {
-  const ScalarType computing = type.value_or(iter.maybe_common_dtype().value_or(iter.input_dtype()));
+  const ScalarType computing =
+      type.value_or(iter.maybe_common_dtype().value_or(iter.input_dtype()));
   CheckHasKernels(NameOf(Kernel::kPointwise), computing);
   if (iter.numel() == 0) return;
   Device& device = Device::Get(iter.tensor_base(0).device().index());

@@ -54,9 +54,8 @@ int EmitLeakyReluBackward(Emitter& e) {
 // Parameters: alpha, scale, input_scale.
 int EmitElu(Emitter& e) {
   const int x = e.In(0), scale = e.Scalar(1);
-  const int negative =
-      e.Mul(e.Op(PointwiseOp::kExpm1, e.Mul(x, e.Scalar(2))),
-            e.Mul(e.Scalar(0), scale));
+  const int negative = e.Mul(e.Op(PointwiseOp::kExpm1, e.Mul(x, e.Scalar(2))),
+                             e.Mul(e.Scalar(0), scale));
   return e.Select(e.Test(PointwiseOp::kLt, x, e.Const(0)), negative,
                   e.Mul(x, scale));
 }
@@ -64,16 +63,15 @@ int EmitElu(Emitter& e) {
 int EmitEluBackwardOfResult(Emitter& e) {
   const int gradient = e.In(0), y = e.In(1), scale = e.Scalar(1);
   const int negative =
-      e.Mul(e.Mul(gradient, e.Scalar(2)),
-            e.Add(y, e.Mul(e.Scalar(0), scale)));
+      e.Mul(e.Mul(gradient, e.Scalar(2)), e.Add(y, e.Mul(e.Scalar(0), scale)));
   return e.Select(e.Test(PointwiseOp::kLe, y, e.Const(0)), negative,
                   e.Mul(gradient, scale));
 }
 int EmitEluBackwardOfInput(Emitter& e) {
   const int gradient = e.In(0), x = e.In(1), scale = e.Scalar(1);
-  const int negative = e.Mul(
-      e.Mul(e.Mul(gradient, e.Scalar(2)), e.Mul(e.Scalar(0), scale)),
-      e.Op(PointwiseOp::kExp, e.Mul(x, e.Scalar(2))));
+  const int negative =
+      e.Mul(e.Mul(e.Mul(gradient, e.Scalar(2)), e.Mul(e.Scalar(0), scale)),
+            e.Op(PointwiseOp::kExp, e.Mul(x, e.Scalar(2))));
   return e.Select(e.Test(PointwiseOp::kLe, x, e.Const(0)), negative,
                   e.Mul(gradient, scale));
 }
@@ -105,8 +103,8 @@ int EmitSoftshrink(Emitter& e) {
   const int x = e.In(0), lambda = e.Scalar(0);
   const int low = e.Op(PointwiseOp::kNeg, lambda);
   return e.Select(e.Test(PointwiseOp::kGt, x, lambda), e.Sub(x, lambda),
-                  e.Select(e.Test(PointwiseOp::kLt, x, low),
-                           e.Add(x, lambda), e.Mul(x, e.Const(0))));
+                  e.Select(e.Test(PointwiseOp::kLt, x, low), e.Add(x, lambda),
+                           e.Mul(x, e.Const(0))));
 }
 
 int EmitSoftplus(Emitter& e) {
@@ -122,8 +120,7 @@ int EmitSoftplusBackward(Emitter& e) {
 int EmitHardsigmoidBackward(Emitter& e) {
   const int gradient = e.In(0), x = e.In(1);
   const int inside =
-      e.Test(PointwiseOp::kLogicalAnd,
-             e.Test(PointwiseOp::kGt, x, e.Const(-3)),
+      e.Test(PointwiseOp::kLogicalAnd, e.Test(PointwiseOp::kGt, x, e.Const(-3)),
              e.Test(PointwiseOp::kLt, x, e.Const(3)));
   return e.Select(inside, e.Div(gradient, e.Const(6)), e.Const(0));
 }
@@ -131,11 +128,10 @@ int EmitHardsigmoidBackward(Emitter& e) {
 // 0 below -3, g above 3, g * (x / 3 + 1/2) between.
 int EmitHardswishBackward(Emitter& e) {
   const int gradient = e.In(0), x = e.In(1);
-  const int middle =
-      e.Mul(gradient, e.Add(e.Div(x, e.Const(3)), e.Const(0.5)));
-  return e.Select(e.Test(PointwiseOp::kLe, x, e.Const(-3)), e.Const(0),
-                  e.Select(e.Test(PointwiseOp::kGe, x, e.Const(3)), gradient,
-                           middle));
+  const int middle = e.Mul(gradient, e.Add(e.Div(x, e.Const(3)), e.Const(0.5)));
+  return e.Select(
+      e.Test(PointwiseOp::kLe, x, e.Const(-3)), e.Const(0),
+      e.Select(e.Test(PointwiseOp::kGe, x, e.Const(3)), gradient, middle));
 }
 
 int EmitHardtanh(Emitter& e) {
@@ -152,19 +148,17 @@ int EmitHardtanhBackward(Emitter& e) {
 
 // g * sigmoid(-x)
 int EmitLogSigmoidBackward(Emitter& e) {
-  return e.Mul(e.In(0), e.Op(PointwiseOp::kSigmoid,
-                             e.Op(PointwiseOp::kNeg, e.In(1))));
+  return e.Mul(e.In(0),
+               e.Op(PointwiseOp::kSigmoid, e.Op(PointwiseOp::kNeg, e.In(1))));
 }
 
 // d mish = g * (tanh(sp) + x * (1 - tanh(sp)^2) * sigmoid(x)), sp = softplus
 int EmitMishBackward(Emitter& e) {
   const int x = e.In(1);
-  const int t = e.Op(
-      PointwiseOp::kTanh,
-      e.Op(PointwiseOp::kLog1p, e.Op(PointwiseOp::kExp, x)));
-  const int slope = e.Mul(
-      e.Mul(x, e.Op(PointwiseOp::kSigmoid, x)),
-      e.Sub(e.Const(1), e.Op(PointwiseOp::kSquare, t)));
+  const int t = e.Op(PointwiseOp::kTanh,
+                     e.Op(PointwiseOp::kLog1p, e.Op(PointwiseOp::kExp, x)));
+  const int slope = e.Mul(e.Mul(x, e.Op(PointwiseOp::kSigmoid, x)),
+                          e.Sub(e.Const(1), e.Op(PointwiseOp::kSquare, t)));
   return e.Mul(e.In(0), e.Add(t, slope));
 }
 
@@ -216,8 +210,7 @@ Tensor Gelu(const Tensor& self, c10::string_view approximate) {
   return op.Finish();
 }
 
-Tensor& GeluOut(const Tensor& self, c10::string_view approximate,
-                Tensor& out) {
+Tensor& GeluOut(const Tensor& self, c10::string_view approximate, Tensor& out) {
   const EmitFn emit = GeluEmitter(approximate);
   if (self.is_floating_point() && FastUnaryInto(emit, self, out)) return out;
   if (NeedsFallback(self, out)) {
@@ -261,18 +254,17 @@ Tensor& EluBackwardOut(const Tensor& grad_output, const Scalar& alpha,
   }
   OutOp<meta::structured_elu_backward> op(grad_input);
   op.meta(grad_output, alpha, scale, input_scale, is_result, self_or_result);
-  RunPointwise(op,
-               is_result ? EmitEluBackwardOfResult : EmitEluBackwardOfInput,
+  RunPointwise(op, is_result ? EmitEluBackwardOfResult : EmitEluBackwardOfInput,
                {{alpha, scale, input_scale}});
   return op.Finish();
 }
 
 // Its functional form is composite, but only called below autograd.
 Tensor SiluBackward(const Tensor& grad_output, const Tensor& self) {
-  return StructuredOp<"silu_backward", "", "grad_input",
-                      &meta::structured_silu_backward::meta,
-                      EmitBinary<PointwiseOp::kSiluGrad>,
-                      Fast::kFloat>::Functional(grad_output, self);
+  return StructuredOp<
+      "silu_backward", "", "grad_input", &meta::structured_silu_backward::meta,
+      EmitBinary<PointwiseOp::kSiluGrad>, Fast::kFloat>::Functional(grad_output,
+                                                                    self);
 }
 
 // --- Ops without a meta class ----------------------------------------------
@@ -434,8 +426,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("gelu.out", &GeluOut);
   m.impl("gelu_backward.grad_input", &GeluBackwardOut);
 
-#define TVARANT_ACTIVATION(name, emit, fast)                              \
-  StructuredOp<#name, "", "out", &meta::structured_##name::meta, emit,    \
+#define TVARANT_ACTIVATION(name, emit, fast)                           \
+  StructuredOp<#name, "", "out", &meta::structured_##name::meta, emit, \
                fast>::Register(m)
   TVARANT_ACTIVATION(silu, EmitUnary<PointwiseOp::kSilu>, Fast::kFloat);
   TVARANT_ACTIVATION(mish, EmitUnary<PointwiseOp::kMish>, Fast::kFloat);
@@ -445,23 +437,22 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   TVARANT_ACTIVATION(leaky_relu, EmitLeakyRelu, Fast::kNever);
   TVARANT_ACTIVATION(threshold, EmitThreshold, Fast::kNever);
 #undef TVARANT_ACTIVATION
-#define TVARANT_ACTIVATION(name, emit)                              \
-  StructuredOp<#name, "", "out", &meta::structured_##name::meta,    \
+#define TVARANT_ACTIVATION(name, emit)                           \
+  StructuredOp<#name, "", "out", &meta::structured_##name::meta, \
                emit>::RegisterNoInplace(m)
   TVARANT_ACTIVATION(hardshrink, EmitHardshrink);
   TVARANT_ACTIVATION(softshrink, EmitSoftshrink);
   TVARANT_ACTIVATION(softplus, EmitSoftplus);
 #undef TVARANT_ACTIVATION
 
-#define TVARANT_GRADIENT(name, emit, fast)                                 \
-  StructuredOp<#name, "", "grad_input", &meta::structured_##name::meta,    \
-               emit, fast>::RegisterNoInplace(m)
+#define TVARANT_GRADIENT(name, emit, fast)                                    \
+  StructuredOp<#name, "", "grad_input", &meta::structured_##name::meta, emit, \
+               fast>::RegisterNoInplace(m)
   TVARANT_GRADIENT(sigmoid_backward, EmitBinary<PointwiseOp::kSigmoidGrad>,
                    Fast::kFloat);
   TVARANT_GRADIENT(tanh_backward, EmitBinary<PointwiseOp::kTanhGrad>,
                    Fast::kFloat);
-  TVARANT_GRADIENT(hardsigmoid_backward, EmitHardsigmoidBackward,
-                   Fast::kFloat);
+  TVARANT_GRADIENT(hardsigmoid_backward, EmitHardsigmoidBackward, Fast::kFloat);
   TVARANT_GRADIENT(threshold_backward, EmitThresholdBackward, Fast::kNever);
   TVARANT_GRADIENT(leaky_relu_backward, EmitLeakyReluBackward, Fast::kNever);
   TVARANT_GRADIENT(hardshrink_backward, EmitShrinkBackward, Fast::kNever);
@@ -472,8 +463,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("silu_backward.grad_input",
          &StructuredOp<"silu_backward", "", "grad_input",
                        &meta::structured_silu_backward::meta,
-                       EmitBinary<PointwiseOp::kSiluGrad>,
-                       Fast::kFloat>::Out);
+                       EmitBinary<PointwiseOp::kSiluGrad>, Fast::kFloat>::Out);
   m.impl("elu_backward.grad_input", &EluBackwardOut);
 
   m.impl("hardtanh", &Hardtanh);

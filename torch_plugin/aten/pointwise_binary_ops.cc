@@ -86,17 +86,16 @@ int EmitHeaviside(Emitter& e) {
 // log2(2^a + 2^b) = log(e^(a ln 2) + e^(b ln 2)) / ln 2
 int EmitLogaddexp2(Emitter& e) {
   const int ln2 = e.Const(M_LN2);
-  return e.Div(e.Op(PointwiseOp::kLogaddexp, e.Mul(e.In(0), ln2),
-                    e.Mul(e.In(1), ln2)),
-               ln2);
+  return e.Div(
+      e.Op(PointwiseOp::kLogaddexp, e.Mul(e.In(0), ln2), e.Mul(e.In(1), ln2)),
+      ln2);
 }
 // a * log1p(b), 0 where a is 0, NaN where b is.
 int EmitXlog1py(Emitter& e) {
   const int a = e.In(0), b = e.In(1);
-  return e.Select(
-      e.Test(PointwiseOp::kIsNan, b), b,
-      e.Select(e.Test(PointwiseOp::kEq, a, e.Const(0)), e.Const(0),
-               e.Mul(a, e.Op(PointwiseOp::kLog1p, b))));
+  return e.Select(e.Test(PointwiseOp::kIsNan, b), b,
+                  e.Select(e.Test(PointwiseOp::kEq, a, e.Const(0)), e.Const(0),
+                           e.Mul(a, e.Op(PointwiseOp::kLog1p, b))));
 }
 
 // --- add, sub, rsub ------------------------------------------------------
@@ -133,8 +132,7 @@ struct Additive {
     if (is_plain && FastBinaryInto(plain, self, other, self)) return self;
     if (NeedsFallback(self, other, alpha)) {
       static const std::string inplace = std::string(Base()) + "_";
-      return FallbackInto(self, inplace.c_str(), "Tensor", self, other,
-                          alpha);
+      return FallbackInto(self, inplace.c_str(), "Tensor", self, other, alpha);
     }
     OutOp<Meta> op(OutOp<Meta>::Mode::kInplace, self);
     op.meta(self, other, alpha);
@@ -203,8 +201,7 @@ struct Dividing {
   static Tensor& Inplace(Tensor& self, const Tensor& other) {
     if (NeedsFallback(self, other)) {
       static const std::string inplace = std::string(name.c_str()) + "_";
-      return FallbackInto(self, inplace.c_str(), overload.c_str(), self,
-                          other);
+      return FallbackInto(self, inplace.c_str(), overload.c_str(), self, other);
     }
     OutOp<Meta> op(OutOp<Meta>::Mode::kInplace, self);
     op.meta(self, other);
@@ -225,13 +222,12 @@ struct Dividing {
   }
 };
 
-using Remainder =
-    Dividing<"remainder", "Tensor", "Tensor_out",
-             meta::structured_remainder_Tensor,
-             EmitNoBool<PointwiseOp::kRemainder>>;
-using Fmod = Dividing<"fmod", "Tensor", "Tensor_out",
-                      meta::structured_fmod_Tensor,
-                      EmitNoBool<PointwiseOp::kFmod>>;
+using Remainder = Dividing<"remainder", "Tensor", "Tensor_out",
+                           meta::structured_remainder_Tensor,
+                           EmitNoBool<PointwiseOp::kRemainder>>;
+using Fmod =
+    Dividing<"fmod", "Tensor", "Tensor_out", meta::structured_fmod_Tensor,
+             EmitNoBool<PointwiseOp::kFmod>>;
 
 EmitFn EmitterOfMode(const std::optional<c10::string_view>& mode) {
   if (!mode.has_value()) return EmitBinary<PointwiseOp::kDiv>;
@@ -291,9 +287,7 @@ Tensor& FloorDivideOut(const Tensor& self, const Tensor& other, Tensor& out) {
 
 // --- Powers --------------------------------------------------------------
 
-int EmitPow(Emitter& e) {
-  return e.Op(PointwiseOp::kPow, e.In(0), e.In(1));
-}
+int EmitPow(Emitter& e) { return e.Op(PointwiseOp::kPow, e.In(0), e.In(1)); }
 
 // x ** number. The common exponents need no pow().
 int EmitPowNumber(Emitter& e) {
@@ -306,8 +300,7 @@ int EmitCube(Emitter& e) {
   return e.Mul(e.Op(PointwiseOp::kSquare, e.In(0)), e.In(0));
 }
 int EmitInverseSquare(Emitter& e) {
-  return e.Op(PointwiseOp::kReciprocal,
-              e.Op(PointwiseOp::kSquare, e.In(0)));
+  return e.Op(PointwiseOp::kReciprocal, e.Op(PointwiseOp::kSquare, e.In(0)));
 }
 
 EmitFn EmitterOfPower(ScalarType type, const Scalar& exponent) {
@@ -348,8 +341,7 @@ struct PowNumber {
   }
   static Tensor& Out(const Tensor& self, const Scalar& exponent, Tensor& out) {
     if (NeedsFallback(self, exponent, out)) {
-      return FallbackInto(out, "pow", "Tensor_Scalar_out", self, exponent,
-                          out);
+      return FallbackInto(out, "pow", "Tensor_Scalar_out", self, exponent, out);
     }
     OutOp<Meta> op(out);
     op.meta(self, exponent);
@@ -483,25 +475,25 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("pow.Scalar", &PowOfNumber);
   m.impl("pow.Scalar_out", &PowOfNumberOut);
 
-#define TVARANT_BINARY_OP(name, emit, fast)                                \
+#define TVARANT_BINARY_OP(name, emit, fast) \
   StructuredOp<#name, "", "out", &meta::structured_##name::meta, emit, fast>
-  TVARANT_BINARY_OP(atan2, EmitBinary<PointwiseOp::kAtan2>, Fast::kFloat)::
-      Register(m);
-  TVARANT_BINARY_OP(hypot, EmitBinary<PointwiseOp::kHypot>, Fast::kFloat)::
-      Register(m);
-  TVARANT_BINARY_OP(maximum, EmitBinary<PointwiseOp::kMaximum>, Fast::kReal)::
-      RegisterNoInplace(m);
-  TVARANT_BINARY_OP(minimum, EmitBinary<PointwiseOp::kMinimum>, Fast::kReal)::
-      RegisterNoInplace(m);
+  TVARANT_BINARY_OP(atan2, EmitBinary<PointwiseOp::kAtan2>,
+                    Fast::kFloat)::Register(m);
+  TVARANT_BINARY_OP(hypot, EmitBinary<PointwiseOp::kHypot>,
+                    Fast::kFloat)::Register(m);
+  TVARANT_BINARY_OP(maximum, EmitBinary<PointwiseOp::kMaximum>,
+                    Fast::kReal)::RegisterNoInplace(m);
+  TVARANT_BINARY_OP(minimum, EmitBinary<PointwiseOp::kMinimum>,
+                    Fast::kReal)::RegisterNoInplace(m);
   TVARANT_BINARY_OP(fmax, EmitFmax, Fast::kNever)::RegisterNoInplace(m);
   TVARANT_BINARY_OP(fmin, EmitFmin, Fast::kNever)::RegisterNoInplace(m);
   TVARANT_BINARY_OP(heaviside, EmitHeaviside, Fast::kNever)::Register(m);
   TVARANT_BINARY_OP(logaddexp, EmitBinary<PointwiseOp::kLogaddexp>,
                     Fast::kNever)::RegisterNoInplace(m);
-  TVARANT_BINARY_OP(logaddexp2, EmitLogaddexp2, Fast::kNever)::
-      RegisterNoInplace(m);
-  TVARANT_BINARY_OP(special_xlog1py, EmitXlog1py, Fast::kNever)::
-      RegisterNoInplace(m);
+  TVARANT_BINARY_OP(logaddexp2, EmitLogaddexp2,
+                    Fast::kNever)::RegisterNoInplace(m);
+  TVARANT_BINARY_OP(special_xlog1py, EmitXlog1py,
+                    Fast::kNever)::RegisterNoInplace(m);
 #undef TVARANT_BINARY_OP
 
   StructuredOp<"copysign", "Tensor", "out",
@@ -511,8 +503,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
                &meta::structured_xlogy_Tensor::meta,
                EmitBinary<PointwiseOp::kXlogy>>::Register(m);
 
-#define TVARANT_BIT_OP(name, emit)                                            \
-  StructuredOp<#name, "Tensor", "Tensor_out",                                 \
+#define TVARANT_BIT_OP(name, emit)            \
+  StructuredOp<#name, "Tensor", "Tensor_out", \
                &meta::structured_##name##_Tensor::meta, emit>::Register(m)
   TVARANT_BIT_OP(bitwise_and, EmitBinary<PointwiseOp::kBitAnd>);
   TVARANT_BIT_OP(bitwise_or, EmitBinary<PointwiseOp::kBitOr>);
@@ -521,12 +513,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   TVARANT_BIT_OP(bitwise_right_shift, EmitNoBool<PointwiseOp::kShiftRight>);
 #undef TVARANT_BIT_OP
 
-#define TVARANT_COMPARISON(name, Op)                                     \
-  StructuredOp<#name, "Tensor", "Tensor_out",                            \
-               &meta::structured_##name##_Tensor::meta,                  \
-               EmitBinaryTest<PointwiseOp::k##Op>>::Register(m);         \
-  StructuredOp<#name, "Scalar", "Scalar_out",                            \
-               &meta::structured_##name##_Scalar::meta,                  \
+#define TVARANT_COMPARISON(name, Op)                             \
+  StructuredOp<#name, "Tensor", "Tensor_out",                    \
+               &meta::structured_##name##_Tensor::meta,          \
+               EmitBinaryTest<PointwiseOp::k##Op>>::Register(m); \
+  StructuredOp<#name, "Scalar", "Scalar_out",                    \
+               &meta::structured_##name##_Scalar::meta,          \
                EmitBinaryTest<PointwiseOp::k##Op>>::Register(m)
   TVARANT_COMPARISON(eq, Eq);
   TVARANT_COMPARISON(ne, Ne);

@@ -67,9 +67,7 @@ int EmitClampMaxTensor(Emitter& e) {
   return e.Op(PointwiseOp::kMinimum, e.In(0), e.In(1));
 }
 
-int EmitWhere(Emitter& e) {
-  return e.Select(e.InRaw(0), e.In(1), e.In(2));
-}
+int EmitWhere(Emitter& e) { return e.Select(e.InRaw(0), e.In(1), e.In(2)); }
 // self, mask; the number.
 int EmitMaskedFill(Emitter& e) {
   return e.Select(e.InRaw(1), e.Scalar(0), e.In(0));
@@ -100,20 +98,18 @@ int EmitSquaredErrorBackward(Emitter& e) {
 int EmitSmoothL1(Emitter& e) {
   const int z = e.Op(PointwiseOp::kAbs, e.Sub(e.In(0), e.In(1)));
   const int beta = e.Scalar(0), half = e.Const(0.5);
-  return e.Select(
-      e.Test(PointwiseOp::kLt, z, beta),
-      e.Div(e.Mul(half, e.Op(PointwiseOp::kSquare, z)), beta),
-      e.Sub(z, e.Mul(half, beta)));
+  return e.Select(e.Test(PointwiseOp::kLt, z, beta),
+                  e.Div(e.Mul(half, e.Op(PointwiseOp::kSquare, z)), beta),
+                  e.Sub(z, e.Mul(half, beta)));
 }
 // input, target, gradient; factor, beta.
 int EmitSmoothL1Backward(Emitter& e) {
   const int x = e.Sub(e.In(0), e.In(1)), beta = e.Scalar(1);
   const int step = e.Mul(e.Scalar(0), e.In(2));
-  return e.Select(
-      e.Test(PointwiseOp::kLe, x, e.Op(PointwiseOp::kNeg, beta)),
-      e.Op(PointwiseOp::kNeg, step),
-      e.Select(e.Test(PointwiseOp::kGe, x, beta), step,
-               e.Div(e.Mul(step, x), beta)));
+  return e.Select(e.Test(PointwiseOp::kLe, x, e.Op(PointwiseOp::kNeg, beta)),
+                  e.Op(PointwiseOp::kNeg, step),
+                  e.Select(e.Test(PointwiseOp::kGe, x, beta), step,
+                           e.Div(e.Mul(step, x), beta)));
 }
 
 // --- clamp ---------------------------------------------------------------
@@ -226,16 +222,14 @@ Tensor& WhereOut(const Tensor& condition, const Tensor& self,
   return out;
 }
 
-Tensor Where(const Tensor& condition, const Tensor& self,
-             const Tensor& other) {
+Tensor Where(const Tensor& condition, const Tensor& self, const Tensor& other) {
   if (NeedsFallback(condition, self, other)) {
     return FallbackTensor("where", "self", condition, self, other);
   }
   const Tensor& placed = OnDevice(condition) ? condition
                          : OnDevice(self)    ? self
                                              : other;
-  Tensor out = EmptyOn(placed.device(), {0},
-                       at::result_type(self, other));
+  Tensor out = EmptyOn(placed.device(), {0}, at::result_type(self, other));
   return WhereOut(condition, self, other, out);
 }
 
@@ -372,8 +366,7 @@ Tensor& SmoothL1LossOut(const Tensor& self, const Tensor& target,
   return Reduced(iter.output(), reduction, out);
 }
 
-at::TensorIterator LossGradientIterator(Tensor& grad_input,
-                                        const Tensor& input,
+at::TensorIterator LossGradientIterator(Tensor& grad_input, const Tensor& input,
                                         const Tensor& target,
                                         const Tensor& grad_output) {
   return at::TensorIteratorConfig()
@@ -420,8 +413,7 @@ Tensor& SmoothL1LossBackwardOut(const Tensor& grad_output, const Tensor& self,
                                 double beta, Tensor& grad_input) {
   if (NeedsFallback(grad_output, self, target, grad_input)) {
     return FallbackInto(grad_input, "smooth_l1_loss_backward", "grad_input",
-                        grad_output, self, target, reduction, beta,
-                        grad_input);
+                        grad_output, self, target, reduction, beta, grad_input);
   }
   auto iter = LossGradientIterator(grad_input, self, target, grad_output);
   RunPointwise(iter, EmitSmoothL1Backward,

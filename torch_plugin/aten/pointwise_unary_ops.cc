@@ -66,9 +66,7 @@ int EmitInfTest(Emitter& e) {
   return e.Test(PointwiseOp::kNe, x, x);
 }
 
-int EmitSignbit(Emitter& e) {
-  return e.Test(PointwiseOp::kSignbit, e.In(0));
-}
+int EmitSignbit(Emitter& e) { return e.Test(PointwiseOp::kSignbit, e.In(0)); }
 
 // sin(pi x) / (pi x), 1 at 0.
 int EmitSinc(Emitter& e) {
@@ -180,7 +178,7 @@ Tensor& RoundDecimalsOut(const Tensor& self, int64_t decimals, Tensor& out) {
   const Scalar scale =
       std::pow(10.0, static_cast<double>(decimals < 0 ? -decimals : decimals));
   RunPointwise(op,
-               decimals == 0   ? EmitRounding<PointwiseOp::kRound>
+               decimals == 0  ? EmitRounding<PointwiseOp::kRound>
                : decimals > 0 ? EmitRoundUp
                               : EmitRoundDown,
                {scale});
@@ -190,8 +188,8 @@ Tensor& RoundDecimalsOut(const Tensor& self, int64_t decimals, Tensor& out) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-#define TVARANT_FLOAT_OP(name, Op)                                        \
-  Register<#name, &at::meta::structured_##name::meta,                     \
+#define TVARANT_FLOAT_OP(name, Op)                    \
+  Register<#name, &at::meta::structured_##name::meta, \
            EmitUnary<PointwiseOp::k##Op>, Fast::kFloat>(m)
   TVARANT_FLOAT_OP(acos, Acos);
   TVARANT_FLOAT_OP(acosh, Acosh);

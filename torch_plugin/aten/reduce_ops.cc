@@ -57,8 +57,7 @@ Dims DimsOf(const Tensor& self, std::optional<int64_t> dim) {
   return dim.has_value() ? DimsOf(self, *dim) : AllDims(self);
 }
 
-at::DimVector ReducedShape(const Tensor& self, const Dims& dims,
-                           bool keepdim) {
+at::DimVector ReducedShape(const Tensor& self, const Dims& dims, bool keepdim) {
   at::DimVector shape;
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (!dims[static_cast<size_t>(d)]) {
@@ -231,9 +230,9 @@ struct ReductionOp<name, overload, out_overload, meta, reduce_op> {
   }
 };
 
-using SumOp = ReductionOp<"sum", "dim_IntList", "IntList_out",
-                          &meta::structured_sum_dim_IntList::meta,
-                          ReduceOp::kSum>;
+using SumOp =
+    ReductionOp<"sum", "dim_IntList", "IntList_out",
+                &meta::structured_sum_dim_IntList::meta, ReduceOp::kSum>;
 using MeanOp = ReductionOp<"mean", "dim", "out",
                            &meta::structured_mean_dim::meta, ReduceOp::kMean>;
 using AmaxOp = ReductionOp<"amax", "", "out", &meta::structured_amax::meta,
@@ -342,10 +341,10 @@ struct ExtremeDim {
     return {values, indices};
   }
 };
-using MaxDim = ExtremeDim<meta::structured_max_dim, ReduceOp::kMaxDim, "max",
-                          "dim_max">;
-using MinDim = ExtremeDim<meta::structured_min_dim, ReduceOp::kMinDim, "min",
-                          "dim_min">;
+using MaxDim =
+    ExtremeDim<meta::structured_max_dim, ReduceOp::kMaxDim, "max", "dim_max">;
+using MinDim =
+    ExtremeDim<meta::structured_min_dim, ReduceOp::kMinDim, "min", "dim_min">;
 
 std::tuple<Tensor&, Tensor&> AminmaxOut(const Tensor& self,
                                         std::optional<int64_t> dim,
@@ -369,8 +368,8 @@ Tensor CountNonzero(const Tensor& self, IntArrayRef dim) {
     return FallbackTensor("count_nonzero", "dim_IntList", self, dim);
   }
   const Dims dims = DimsOf(self, OptionalIntArrayRef(dim));
-  Tensor out = EmptyLikeOf(self, ReducedShape(self, dims, false),
-                           ScalarType::Long);
+  Tensor out =
+      EmptyLikeOf(self, ReducedShape(self, dims, false), ScalarType::Long);
   Reduce(self, dims, {ReduceOp::kCountNonzero}, out);
   return out;
 }
@@ -419,8 +418,9 @@ Tensor& NormOut(const Tensor& self, const std::optional<Scalar>& order,
   }
   OutOp<meta::structured_norm_ScalarOpt_dim> op(out);
   const Scalar p = order.value_or(2);
-  op.meta(self, order.has_value() ? at::OptionalScalarRef(*order)
-                                  : at::OptionalScalarRef(),
+  op.meta(self,
+          order.has_value() ? at::OptionalScalarRef(*order)
+                            : at::OptionalScalarRef(),
           dim, keepdim);
   RunNorm(op, self, p, DimsOf(self, OptionalIntArrayRef(dim)));
   return op.Finish();
@@ -435,8 +435,9 @@ Tensor& NormDtypeOut(const Tensor& self, const std::optional<Scalar>& order,
   }
   OutOp<meta::structured_norm_ScalarOpt_dim_dtype> op(out);
   const Scalar p = order.value_or(2);
-  op.meta(self, order.has_value() ? at::OptionalScalarRef(*order)
-                                  : at::OptionalScalarRef(),
+  op.meta(self,
+          order.has_value() ? at::OptionalScalarRef(*order)
+                            : at::OptionalScalarRef(),
           dim, keepdim, dtype);
   RunNorm(op, self, p, DimsOf(self, OptionalIntArrayRef(dim)));
   return op.Finish();
@@ -458,8 +459,7 @@ Spread SpreadOf(const Tensor& self, const char* op, OptionalIntArrayRef dim,
               " only support floating point and complex dtypes");
   Spread spread;
   spread.dims = DimsOf(self, dim);
-  spread.correction =
-      correction.has_value() ? correction->toDouble() : 1.0;
+  spread.correction = correction.has_value() ? correction->toDouble() : 1.0;
   spread.shape = ReducedShape(self, spread.dims, keepdim);
   double count = 1;
   for (int64_t d = 0; d < self.dim(); ++d) {
@@ -502,8 +502,7 @@ struct SpreadOp {
     }
     const Spread spread =
         SpreadOf(self, name.c_str(), dim, correction, keepdim);
-    ResizeOut(out, spread.shape, {},
-              self.options().dtype(out.scalar_type()));
+    ResizeOut(out, spread.shape, {}, self.options().dtype(out.scalar_type()));
     Reduce(InType(self, out.scalar_type()), spread.dims,
            {reduce_op, spread.correction}, out);
     return out;
@@ -512,8 +511,8 @@ struct SpreadOp {
       const Tensor& self, OptionalIntArrayRef dim,
       const std::optional<Scalar>& correction, bool keepdim) {
     if (NeedsFallback(self)) {
-      const auto results = Fallback(MeanName().c_str(), "correction", self,
-                                    dim, correction, keepdim);
+      const auto results = Fallback(MeanName().c_str(), "correction", self, dim,
+                                    correction, keepdim);
       return {results[0].toTensor(), results[1].toTensor()};
     }
     const Spread spread =

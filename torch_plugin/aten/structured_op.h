@@ -61,8 +61,8 @@ ParameterList ParametersOf(const Args&... args) {
 }
 
 template <class... Args>
-inline constexpr bool kIsTensorOnly =
-    (std::is_same_v<Args, const Tensor&> && ...);
+inline constexpr bool kIsTensorOnly = (std::is_same_v<Args, const Tensor&> &&
+                                       ...);
 
 }  // namespace internal
 
@@ -74,9 +74,9 @@ template <Name name, Name overload, Name out_overload, EmitFn emit, Fast fast,
           class Meta, class... Rest,
           void (Meta::*meta)(const Tensor& self, Rest...)>
 struct StructuredOp<name, overload, out_overload, meta, emit, fast> {
-  static constexpr bool kHasFastPath =
-      fast != Fast::kNever && sizeof...(Rest) <= 1 &&
-      internal::kIsTensorOnly<Rest...>;
+  static constexpr bool kHasFastPath = fast != Fast::kNever &&
+                                       sizeof...(Rest) <= 1 &&
+                                       internal::kIsTensorOnly<Rest...>;
 
   static Tensor Functional(const Tensor& self, Rest... rest) {
     if constexpr (kHasFastPath) {
@@ -102,8 +102,7 @@ struct StructuredOp<name, overload, out_overload, meta, emit, fast> {
   static Tensor& Inplace(Tensor& self, Rest... rest) {
     if (IntoFast(self, rest..., self)) return self;
     if (NeedsFallback(self, rest...)) {
-      return FallbackInto(self, kInplaceBase.c_str(), overload.c_str(), self,
-                          rest...);
+      return FallbackInto(self, InplaceBase(), overload.c_str(), self, rest...);
     }
     OutOp<Meta> op(OutOp<Meta>::Mode::kInplace, self);
     (op.*meta)(self, rest...);
@@ -125,7 +124,7 @@ struct StructuredOp<name, overload, out_overload, meta, emit, fast> {
 
   static void Register(torch::Library& m) {
     RegisterNoInplace(m);
-    m.impl(FullName(kInplaceBase, overload.c_str()).c_str(), &Inplace);
+    m.impl(FullName(InplaceBase(), overload.c_str()).c_str(), &Inplace);
   }
   static void RegisterNoInplace(torch::Library& m) {
     m.impl(FullName(Base(), overload.c_str()).c_str(), &Functional);
@@ -134,8 +133,11 @@ struct StructuredOp<name, overload, out_overload, meta, emit, fast> {
 
  private:
   static constexpr const char* Base() { return name.c_str(); }
-  static inline const std::string kInplaceBase =
-      std::string(name.c_str()) + "_";
+  // Made at first use: registration runs while statics are initialised.
+  static const char* InplaceBase() {
+    static const std::string base = std::string(name.c_str()) + "_";
+    return base.c_str();
+  }
 
   static bool MayBeFast(const Tensor& self) {
     return fast == Fast::kReal || c10::isFloatingType(self.scalar_type());

@@ -280,6 +280,7 @@ void CachingAllocator::Merge(Block* block) {
     if (block->next != nullptr) block->next->previous = block;
     DeleteBlock(after);
   }
+  if (block->previous == nullptr) block->segment->first = block;
   free.insert(block);
   if (block->previous != nullptr || block->next != nullptr) {
     Increase(stats_.inactive_split, is_small, 1);
@@ -331,6 +332,7 @@ client::Status CachingAllocator::AllocateNew(uint64_t bytes, bool is_small,
   block->stream = stream;
   block->address = base;
   block->size_bytes = bytes;
+  segment->first = block;
   *out = Split(PoolOf(stream), block, size);
   MarkAllocated(*out, requested);
   return client::Status();
@@ -450,6 +452,35 @@ void CachingAllocator::ResetAccumulatedStats() {
 void CachingAllocator::ResetPeakStats() {
   std::lock_guard<std::mutex> lock(mutex_);
   ForEachStat(stats_, [](Stat& stat) { stat.reset_peak(); });
+}
+
+std::vector<c10::CachingDeviceAllocator::SegmentInfo>
+CachingAllocator::Snapshot() {
+  std::vector<c10::CachingDeviceAllocator::SegmentInfo> infos;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (abandoned_) return infos;
+  for (const Segment* segment : segments_) {
+    c10::CachingDeviceAllocator::SegmentInfo& info = infos.emplace_back();
+    info.address = reinterpret_cast<size_t>(segment->base);
+    info.total_size = segment->size_bytes;
+    info.is_large = !segment->is_small;
+    info.stream = reinterpret_cast<void*>(
+        static_cast<uintptr_t>(segment->stream));
+    for (const Block* block = segment->first; block != nullptr;
+         block = block->next) {
+      c10::CachingDeviceAllocator::BlockInfo& part =
+          info.blocks.emplace_back();
+      part.size = block->size_bytes;
+      part.allocated = block->state == Block::State::kAllocated;
+      part.active =
+          part.allocated || block->state == Block::State::kWaiting;
+      part.requested_size = part.active ? block->requested_bytes : 0;
+      if (part.allocated) info.allocated_size += part.size;
+      if (part.active) info.active_size += part.size;
+      info.requested_size += part.requested_size;
+    }
+  }
+  return infos;
 }
 
 uint64_t CachingAllocator::AllocatedBytes() {

@@ -60,7 +60,10 @@ class SegmentSource {
 
 class CachingAllocator;
 
+struct Block;
+
 struct Segment : ArenaSegment {
+  Block* first = nullptr;  // the block at its base
   bool is_small = false;
   int stream = 0;
   int live_blocks = 0;  // allocated, or waiting for a stream
@@ -121,6 +124,7 @@ class CachingAllocator {
   c10::CachingDeviceAllocator::DeviceStats Stats();
   void ResetAccumulatedStats();
   void ResetPeakStats();
+  std::vector<c10::CachingDeviceAllocator::SegmentInfo> Snapshot();
   uint64_t AllocatedBytes();
   uint64_t ReservedBytes();
 

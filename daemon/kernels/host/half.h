@@ -50,10 +50,15 @@ TVARANT_INLINE float ToFloat(Half x) {
   return FloatFromBits(bits | sign);
 }
 
+// A value that is no half type stays as it is.
 TVARANT_INLINE float ToFloat(float x) { return x; }
+TVARANT_INLINE double ToFloat(double x) { return x; }
 
+// Rounds to T; float and double stay as they are.
 template <typename T>
 T FromFloat(float x);
+template <typename T>
+T FromFloat(double x);
 
 template <>
 TVARANT_INLINE BFloat16 FromFloat<BFloat16>(float x) {
@@ -68,8 +73,8 @@ TVARANT_INLINE Half FromFloat<Half>(float x) {
   const uint32_t sign = (all >> 16) & 0x8000;
   const uint32_t bits = all & 0x7FFFFFFF;
   // Normal: drop 13 bits, rounded to even; the carry may reach infinity.
-  const uint32_t normal = (bits - (112u << 23) + 0xFFF + ((bits >> 13) & 1)) >>
-                          13;
+  const uint32_t normal =
+      (bits - (112u << 23) + 0xFFF + ((bits >> 13) & 1)) >> 13;
   // Subnormal: adding 0.5 leaves units of 2^-24 in the low bits, rounded.
   const uint32_t subnormal =
       FloatBits(FloatFromBits(bits) + 0.5f) - (126u << 23);
@@ -81,6 +86,11 @@ TVARANT_INLINE Half FromFloat<Half>(float x) {
 
 template <>
 TVARANT_INLINE float FromFloat<float>(float x) {
+  return x;
+}
+
+template <>
+TVARANT_INLINE double FromFloat<double>(double x) {
   return x;
 }
 

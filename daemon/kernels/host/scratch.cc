@@ -24,7 +24,8 @@ char* Scratch(size_t size_bytes) {
     capacity = 0;
     // Grows at least by half, so that slowly growing requests stay cheap.
     size_t wanted = size_bytes;
-    if (wanted <= kKeptBytes) wanted = std::min(wanted + wanted / 2, kKeptBytes);
+    if (wanted <= kKeptBytes)
+      wanted = std::min(wanted + wanted / 2, kKeptBytes);
     wanted = (std::max<size_t>(wanted, 4096) + 63) / 64 * 64;
     if (wanted < size_bytes) return nullptr;
     buffer.reset(static_cast<char*>(std::aligned_alloc(64, wanted)));

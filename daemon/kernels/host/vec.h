@@ -13,14 +13,21 @@
 #ifndef TVARANT_DAEMON_KERNELS_HOST_VEC_H_
 #define TVARANT_DAEMON_KERNELS_HOST_VEC_H_
 
+// GCC 12 warns of its own _mm512_undefined_ps, in its headers (PR 105593).
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <sleef.h>
-
-#include <cstdint>
-#include <cstring>
-
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+#include <cstdint>
+#include <cstring>
 
 #include "daemon/kernels/host/half.h"
 
@@ -36,15 +43,17 @@ struct Vec<float> {
   static constexpr int kLanes = 16;
   using Raw = __m512;
   Raw v;
-  TVARANT_INLINE static Vec Load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  TVARANT_INLINE static Vec Load(const float* p) {
+    return {_mm512_loadu_ps(p)};
+  }
   TVARANT_INLINE static Vec Load(const Half* p) {
     return {_mm512_cvtph_ps(
         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
   }
   TVARANT_INLINE static Vec Load(const BFloat16* p) {
     const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    return {_mm512_castsi512_ps(
-        _mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16))};
+    return {
+        _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16))};
   }
   TVARANT_INLINE static Vec All(float x) { return {_mm512_set1_ps(x)}; }
   TVARANT_INLINE void Store(float* p) const { _mm512_storeu_ps(p, v); }
@@ -52,6 +61,18 @@ struct Vec<float> {
     _mm256_storeu_si256(
         reinterpret_cast<__m256i*>(p),
         _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  TVARANT_INLINE void Store(BFloat16* p) const {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd =
+        _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i sum = _mm512_add_epi32(
+        bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    const __m512i rounded = _mm512_mask_mov_epi32(
+        _mm512_srli_epi32(sum, 16), nan, _mm512_set1_epi32(0x7FC0));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm512_cvtepi32_epi16(rounded));
   }
 };
 
@@ -73,7 +94,7 @@ struct Vec<double> {
   }                                                                      \
   /* NaN wins, from either side. */                                      \
   TVARANT_INLINE Vec<T> Max(Vec<T> a, Vec<T> b) {                        \
-    const auto max = _mm512_maskz_max_##suffix(-1, a.v, b.v);            \
+    const auto max = _mm512_max_##suffix(a.v, b.v);                      \
     const auto nan = _mm512_cmp_##suffix##_mask(a.v, a.v, _CMP_UNORD_Q); \
     return {_mm512_mask_mov_##suffix(max, nan, a.v)};                    \
   }
@@ -88,15 +109,17 @@ struct Vec<float> {
   static constexpr int kLanes = 8;
   using Raw = __m256;
   Raw v;
-  TVARANT_INLINE static Vec Load(const float* p) { return {_mm256_loadu_ps(p)}; }
+  TVARANT_INLINE static Vec Load(const float* p) {
+    return {_mm256_loadu_ps(p)};
+  }
   TVARANT_INLINE static Vec Load(const Half* p) {
     return {
         _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
   }
   TVARANT_INLINE static Vec Load(const BFloat16* p) {
     const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    return {_mm256_castsi256_ps(
-        _mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16))};
+    return {
+        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16))};
   }
   TVARANT_INLINE static Vec All(float x) { return {_mm256_set1_ps(x)}; }
   TVARANT_INLINE void Store(float* p) const { _mm256_storeu_ps(p, v); }
@@ -104,6 +127,19 @@ struct Vec<float> {
     _mm_storeu_si128(
         reinterpret_cast<__m128i*>(p),
         _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  TVARANT_INLINE void Store(BFloat16* p) const {
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i odd =
+        _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i sum = _mm256_add_epi32(
+        bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    const __m256i rounded = _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16),
+                                               _mm256_set1_epi32(0x7FC0), nan);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                     _mm_packus_epi32(_mm256_castsi256_si128(rounded),
+                                      _mm256_extracti128_si256(rounded, 1)));
   }
 };
 
@@ -119,15 +155,15 @@ struct Vec<double> {
   TVARANT_INLINE void Store(double* p) const { _mm256_storeu_pd(p, v); }
 };
 
-#define TVARANT_VEC_FMA(T, suffix)                                     \
-  TVARANT_INLINE Vec<T> Fma(Vec<T> a, Vec<T> b, Vec<T> c) {            \
-    return {_mm256_fmadd_##suffix(a.v, b.v, c.v)};                     \
-  }                                                                    \
-  /* NaN wins, from either side. */                                    \
-  TVARANT_INLINE Vec<T> Max(Vec<T> a, Vec<T> b) {                      \
-    const auto max = _mm256_max_##suffix(a.v, b.v);                    \
-    const auto nan = _mm256_cmp_##suffix(a.v, a.v, _CMP_UNORD_Q);      \
-    return {_mm256_blendv_##suffix(max, a.v, nan)};                    \
+#define TVARANT_VEC_FMA(T, suffix)                                \
+  TVARANT_INLINE Vec<T> Fma(Vec<T> a, Vec<T> b, Vec<T> c) {       \
+    return {_mm256_fmadd_##suffix(a.v, b.v, c.v)};                \
+  }                                                               \
+  /* NaN wins, from either side. */                               \
+  TVARANT_INLINE Vec<T> Max(Vec<T> a, Vec<T> b) {                 \
+    const auto max = _mm256_max_##suffix(a.v, b.v);               \
+    const auto nan = _mm256_cmp_##suffix(a.v, a.v, _CMP_UNORD_Q); \
+    return {_mm256_blendv_##suffix(max, a.v, nan)};               \
   }
 TVARANT_VEC_FMA(float, ps)
 TVARANT_VEC_FMA(double, pd)
@@ -156,8 +192,9 @@ struct Vec<float> {
   TVARANT_INLINE void Store(float* p) const {
     *reinterpret_cast<raw::F*>(p) = v;
   }
-  TVARANT_INLINE void Store(Half* p) const {
-    for (int i = 0; i < 4; ++i) p[i] = FromFloat<Half>(v[i]);
+  template <typename H>
+  TVARANT_INLINE void Store(H* p) const {
+    for (int i = 0; i < 4; ++i) p[i] = FromFloat<H>(v[i]);
   }
 };
 
@@ -209,30 +246,30 @@ TVARANT_INLINE Vec<T> operator/(Vec<T> a, Vec<T> b) {
 }
 
 #if defined(__AVX512F__)
-#define TVARANT_VEC_MATH(Name, name)                         \
-  TVARANT_INLINE Vec<float> Name(Vec<float> x) {             \
-    return {Sleef_##name##f16_u10avx512f(x.v)};              \
-  }                                                          \
-  TVARANT_INLINE Vec<double> Name(Vec<double> x) {           \
-    return {Sleef_##name##d8_u10avx512f(x.v)};               \
+#define TVARANT_VEC_MATH(Name, name)               \
+  TVARANT_INLINE Vec<float> Name(Vec<float> x) {   \
+    return {Sleef_##name##f16_u10avx512f(x.v)};    \
+  }                                                \
+  TVARANT_INLINE Vec<double> Name(Vec<double> x) { \
+    return {Sleef_##name##d8_u10avx512f(x.v)};     \
   }
 #elif defined(__AVX2__)
-#define TVARANT_VEC_MATH(Name, name)                         \
-  TVARANT_INLINE Vec<float> Name(Vec<float> x) {             \
-    return {Sleef_##name##f8_u10avx2(x.v)};                  \
-  }                                                          \
-  TVARANT_INLINE Vec<double> Name(Vec<double> x) {           \
-    return {Sleef_##name##d4_u10avx2(x.v)};                  \
+#define TVARANT_VEC_MATH(Name, name)               \
+  TVARANT_INLINE Vec<float> Name(Vec<float> x) {   \
+    return {Sleef_##name##f8_u10avx2(x.v)};        \
+  }                                                \
+  TVARANT_INLINE Vec<double> Name(Vec<double> x) { \
+    return {Sleef_##name##d4_u10avx2(x.v)};        \
   }
 #else
-#define TVARANT_VEC_MATH(Name, name)                         \
-  TVARANT_INLINE Vec<float> Name(Vec<float> x) {             \
+#define TVARANT_VEC_MATH(Name, name)                                  \
+  TVARANT_INLINE Vec<float> Name(Vec<float> x) {                      \
     for (int i = 0; i < 4; ++i) x.v[i] = Sleef_##name##f_u10(x.v[i]); \
-    return x;                                                \
-  }                                                          \
-  TVARANT_INLINE Vec<double> Name(Vec<double> x) {           \
+    return x;                                                         \
+  }                                                                   \
+  TVARANT_INLINE Vec<double> Name(Vec<double> x) {                    \
     for (int i = 0; i < 2; ++i) x.v[i] = Sleef_##name##_u10(x.v[i]);  \
-    return x;                                                \
+    return x;                                                         \
   }
 #endif
 TVARANT_VEC_MATH(Exp, exp)

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/kernels/host/gemm/gemm_few_rows.h"
 #include "daemon/kernels/host/gemm/gemm_tile.h"
 #include "daemon/kernels/host/host_kernels.h"
 #include "daemon/kernels/host/isa.h"
@@ -17,6 +18,8 @@ namespace {
 
 // Products below which a second thread costs more than it brings.
 constexpr int64_t kProductsPerTask = 1 << 19;
+// The same where each element of B is used in few products.
+constexpr int64_t kFewRowsProductsPerTask = 1 << 16;
 // Scratch of a tile grows with its extents.
 constexpr int64_t kMaxTileRows = 1024;
 constexpr int64_t kMaxTileCols = 2048;
@@ -25,9 +28,7 @@ struct Strides {
   int64_t a = 0, b = 0, c = 0, bias = 0;  // from one batch item to the next
 };
 
-const GemmKernels& Kernels() {
-  return TVARANT_FOR_ISA(kGemmKernels);
-}
+const GemmKernels& Kernels() { return TVARANT_FOR_ISA(kGemmKernels); }
 
 GemmMatrix MatrixOf(const Tensor& t) {
   return {t.data, t.dtype, t.strides[1], t.strides[2]};
@@ -56,8 +57,8 @@ bool Orient(GemmProblem* g) {
 // One product for the whole batch where B is shared and rows follow on.
 void FoldBatch(int64_t* batch, const Strides& s, GemmProblem* g) {
   if (*batch <= 1 || s.b != 0) return;
-  const bool bias_follows = g->bias.dtype == DType::kInvalid ||
-                            s.bias == g->m * g->bias.row_stride;
+  const bool bias_follows =
+      g->bias.dtype == DType::kInvalid || s.bias == g->m * g->bias.row_stride;
   if (s.a == g->m * g->a.row_stride && s.c == g->m * g->c.row_stride &&
       bias_follows) {
     g->m *= *batch;
@@ -80,25 +81,28 @@ struct TileGrid {
   int64_t across, down;  // tiles of one batch item
 };
 
+int64_t ProductsPerTask(bool few_rows) {
+  return few_rows ? kFewRowsProductsPerTask : kProductsPerTask;
+}
+
 TileGrid PlanTiles(const GemmProblem& g, const GemmKernel& kernel,
                    bool few_rows, int64_t batch, int threads) {
   TileGrid grid;
   grid.tile_rows = std::min(g.m, kMaxTileRows);
   grid.tile_cols = std::min(g.n, kMaxTileCols);
-  const double products =
-      static_cast<double>(g.m) * static_cast<double>(g.n) *
-      static_cast<double>(std::max<int64_t>(g.k, 1));
+  const double products = static_cast<double>(g.m) * static_cast<double>(g.n) *
+                          static_cast<double>(std::max<int64_t>(g.k, 1));
   // Enough tiles for all threads, when each is worth a thread.
-  const int64_t worth = static_cast<int64_t>(
-      std::min(products / kProductsPerTask, static_cast<double>(threads)));
+  const int64_t worth = static_cast<int64_t>(std::min(
+      products / ProductsPerTask(few_rows), static_cast<double>(threads)));
   const int64_t wanted = batch >= threads ? 1 : std::max<int64_t>(worth, 1);
   int64_t parts = (wanted + batch - 1) / batch;
   if (few_rows || g.n >= g.m) {
-    grid.tile_cols = std::min(grid.tile_cols,
-                              PartSize(g.n, parts, kernel.col_step));
+    grid.tile_cols =
+        std::min(grid.tile_cols, PartSize(g.n, parts, kernel.col_step));
   } else {
-    grid.tile_rows = std::min(grid.tile_rows,
-                              PartSize(g.m, parts, kernel.row_step));
+    grid.tile_rows =
+        std::min(grid.tile_rows, PartSize(g.m, parts, kernel.row_step));
   }
   grid.across = (g.n + grid.tile_cols - 1) / grid.tile_cols;
   grid.down = (g.m + grid.tile_rows - 1) / grid.tile_rows;
@@ -111,8 +115,8 @@ absl::Status RunGemm(const HostLaunch& launch, ThreadPool& pool) {
   const Tensor& a = launch.src[0];
   const Tensor& b = launch.src[1];
   const Tensor& c = launch.dst[0];
-  const bool has_bias = launch.src.size() > 2 && launch.src[2].present() &&
-                        launch.beta != 0;
+  const bool has_bias =
+      launch.src.size() > 2 && launch.src[2].present() && launch.beta != 0;
   const ComputeClass compute = ComputeClassOf(c.dtype);
   const GemmKernels& kernels = Kernels();
   const GemmKernel* kernel = nullptr;
@@ -163,7 +167,8 @@ absl::Status RunGemm(const HostLaunch& launch, ThreadPool& pool) {
   FoldBatch(&batch, strides, &g);
   if (Orient(&g)) std::swap(strides.a, strides.b);
 
-  const bool few_rows = g.m <= kFewRows && kernel->few_rows != nullptr;
+  const bool few_rows = kernel->few_rows != nullptr && g.m <= kFewRows &&
+                        (g.b.col_stride == 1 || g.b.row_stride == 1);
   const TileGrid grid =
       PlanTiles(g, *kernel, few_rows, batch, pool.num_threads());
   const int64_t tiles = grid.across * grid.down;
@@ -172,7 +177,8 @@ absl::Status RunGemm(const HostLaunch& launch, ThreadPool& pool) {
       static_cast<double>(grid.tile_cols) *
       static_cast<double>(std::max<int64_t>(g.k, 1));
   const int64_t grain = std::max<int64_t>(
-      1, static_cast<int64_t>(kProductsPerTask / products_per_tile));
+      1, static_cast<int64_t>(static_cast<double>(ProductsPerTask(few_rows)) /
+                              products_per_tile));
   const auto run = few_rows ? kernel->few_rows : kernel->tile;
   std::atomic<bool> out_of_memory{false};
   pool.ParallelFor(batch * tiles, grain, [&](int64_t begin, int64_t end) {
@@ -189,7 +195,8 @@ absl::Status RunGemm(const HostLaunch& launch, ThreadPool& pool) {
       if (has_bias) {
         part.bias.data += item * strides.bias * SizeOf(g.bias.dtype);
       }
-      char* scratch = Scratch(kernel->scratch_bytes(part, range));
+      char* scratch = Scratch(few_rows ? kFewRowsScratchBytes
+                                       : kernel->scratch_bytes(part, range));
       if (scratch == nullptr) {
         out_of_memory = true;
         return;

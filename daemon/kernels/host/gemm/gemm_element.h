@@ -40,18 +40,18 @@ struct Vec<uint32_t> : IntVec<uint32_t> {};
 template <>
 struct Vec<uint64_t> : IntVec<uint64_t> {};
 
-#define TVARANT_INT_OPS(T)                                        \
-  TVARANT_INLINE Vec<T> Fma(Vec<T> a, Vec<T> b, Vec<T> c) {       \
-    c.v += a.v * b.v;                                             \
-    return c;                                                     \
-  }                                                               \
-  TVARANT_INLINE Vec<T> operator+(Vec<T> a, Vec<T> b) {           \
-    a.v += b.v;                                                   \
-    return a;                                                     \
-  }                                                               \
-  TVARANT_INLINE Vec<T> operator*(Vec<T> a, Vec<T> b) {           \
-    a.v *= b.v;                                                   \
-    return a;                                                     \
+#define TVARANT_INT_OPS(T)                                  \
+  TVARANT_INLINE Vec<T> Fma(Vec<T> a, Vec<T> b, Vec<T> c) { \
+    c.v += a.v * b.v;                                       \
+    return c;                                               \
+  }                                                         \
+  TVARANT_INLINE Vec<T> operator+(Vec<T> a, Vec<T> b) {     \
+    a.v += b.v;                                             \
+    return a;                                               \
+  }                                                         \
+  TVARANT_INLINE Vec<T> operator*(Vec<T> a, Vec<T> b) {     \
+    a.v *= b.v;                                             \
+    return a;                                               \
   }
 TVARANT_INT_OPS(uint32_t)
 TVARANT_INT_OPS(uint64_t)

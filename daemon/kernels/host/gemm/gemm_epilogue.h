@@ -50,7 +50,8 @@ void FinishRow(const GemmProblem& g, int64_t row, int64_t col, int64_t cols,
   constexpr int kLanes = V::kLanes;
   if (g.alpha != 1) {
     const V alpha = V::All(FactorOf<T>(g.alpha));
-    for (int i = 0; i < kCols; i += kLanes) (V::Load(x + i) * alpha).Store(x + i);
+    for (int i = 0; i < kCols; i += kLanes)
+      (V::Load(x + i) * alpha).Store(x + i);
   }
   if (g.bias.dtype != DType::kInvalid && g.beta != 0) {
     alignas(64) T copy[kCols];

@@ -2,6 +2,7 @@
 
 #include "daemon/kernels/host/gemm/gemm_element.h"
 #include "daemon/kernels/host/gemm/gemm_epilogue.h"
+#include "daemon/kernels/host/gemm/gemm_few_rows.h"
 #include "daemon/kernels/host/vec.h"
 
 namespace tvarant::host::TVARANT_ISA {
@@ -25,7 +26,7 @@ constexpr int kCols = 2 * Vec<T>::kLanes;
 template <typename T>
 constexpr int64_t kKc = sizeof(T) == 4 ? 256 : 192;
 template <typename T>
-constexpr int64_t kMc = kRows * ((sizeof(T) == 4 ? 168 : 96) / kRows);
+constexpr int64_t kMc = kRows*((sizeof(T) == 4 ? 168 : 96) / kRows);
 template <typename T>
 constexpr int64_t kNc = kCols<T>*(4096 / sizeof(T) * 2 / kCols<T>);
 
@@ -38,18 +39,30 @@ constexpr int64_t RoundUp(int64_t x, int64_t step) {
   return (x + step - 1) / step * step;
 }
 
-// out[rows][kCols] = A panel @ B panel. Element (i, p) of A is at
-// a[i * a_row + p * a_step], row p of B at b + p * b_step.
+// Where a register tile goes: added to or put at rows `stride` apart.
+template <typename T>
+struct Target {
+  T* data;
+  int64_t stride;
+  bool add;
+};
+
+// target = A panel @ B panel. Element (i, p) of A is at a[i * a_row +
+// p * a_step], row p of B at b + p * b_step.
 template <typename T, int rows>
 void RegisterTile(int64_t kc, const T* a, int64_t a_row, int64_t a_step,
-                  const T* b, int64_t b_step, T* out) {
+                  const T* b, int64_t b_step, const Target<T>& target) {
   using V = Vec<T>;
+  constexpr int kLanes = V::kLanes;
   V sum[rows][2];
 #pragma GCC unroll 16
-  for (int i = 0; i < rows; ++i) sum[i][0] = sum[i][1] = V::All(T(0));
+  for (int i = 0; i < rows; ++i) {
+    sum[i][0] = sum[i][1] = V::All(T(0));
+    if (target.add) __builtin_prefetch(target.data + i * target.stride, 1);
+  }
   for (int64_t p = 0; p < kc; ++p) {
     const V b0 = V::Load(b);
-    const V b1 = V::Load(b + V::kLanes);
+    const V b1 = V::Load(b + kLanes);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
       const V x = V::All(a[i * a_row]);
@@ -61,20 +74,26 @@ void RegisterTile(int64_t kc, const T* a, int64_t a_row, int64_t a_step,
   }
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
-    sum[i][0].Store(out + i * 2 * V::kLanes);
-    sum[i][1].Store(out + i * 2 * V::kLanes + V::kLanes);
+    T* row = target.data + i * target.stride;
+    if (target.add) {
+      sum[i][0] = sum[i][0] + V::Load(row);
+      sum[i][1] = sum[i][1] + V::Load(row + kLanes);
+    }
+    sum[i][0].Store(row);
+    sum[i][1].Store(row + kLanes);
   }
 }
 
 // As RegisterTile, with `rows` known at run time.
 template <typename T, int rows = kRows>
 void RegisterRows(int64_t live, int64_t kc, const T* a, int64_t a_row,
-                  int64_t a_step, const T* b, int64_t b_step, T* out) {
+                  int64_t a_step, const T* b, int64_t b_step,
+                  const Target<T>& target) {
   if constexpr (rows > 0) {
     if (live == rows) {
-      RegisterTile<T, rows>(kc, a, a_row, a_step, b, b_step, out);
+      RegisterTile<T, rows>(kc, a, a_row, a_step, b, b_step, target);
     } else {
-      RegisterRows<T, rows - 1>(live, kc, a, a_row, a_step, b, b_step, out);
+      RegisterRows<T, rows - 1>(live, kc, a, a_row, a_step, b, b_step, target);
     }
   }
 }
@@ -83,8 +102,8 @@ void RegisterRows(int64_t live, int64_t kc, const T* a, int64_t a_row,
 // p * step], lines beyond `lines` zero. Serves both A (lines are rows) and B
 // (lines are columns).
 template <typename T, typename S, int width>
-void PackPanels(const S* src, int64_t line_stride, int64_t step,
-                int64_t lines, int64_t kc, T* dst) {
+void PackPanels(const S* src, int64_t line_stride, int64_t step, int64_t lines,
+                int64_t kc, T* dst) {
   for (int64_t first = 0; first < lines; first += width, dst += width * kc) {
     const S* panel = src + first * line_stride;
     const int64_t live = Min(width, lines - first);
@@ -158,31 +177,15 @@ size_t ScratchBytes(const GemmProblem& g, const GemmRange& r) {
       RoundUp(Min(r.m_end - r.m_begin, kMc<T>), kRows) * kc;
   const int64_t packed_b =
       RoundUp(Min(r.n_end - r.n_begin, kNc<T>), kCols<T>) * kc;
-  return sizeof(T) * (RoundUp(packed_a, 16) + RoundUp(packed_b, 16) +
-                      SumElements<T>(g, r));
+  return sizeof(T) *
+         (RoundUp(packed_a, 16) + RoundUp(packed_b, 16) + SumElements<T>(g, r));
 }
 
-// x[i] += sum[i], y[i] = x[i] for a row of the register tile.
+// Whether a finished row is just what the register tile holds.
 template <typename T>
-TVARANT_INLINE void AddRow(int64_t cols, const T* sum, T* x) {
-  using V = Vec<T>;
-  if (cols == kCols<T>) {
-    (V::Load(x) + V::Load(sum)).Store(x);
-    (V::Load(x + V::kLanes) + V::Load(sum + V::kLanes)).Store(x + V::kLanes);
-  } else {
-    for (int64_t i = 0; i < cols; ++i) x[i] += sum[i];
-  }
-}
-
-template <typename T>
-TVARANT_INLINE void CopyRow(int64_t cols, const T* x, T* y) {
-  using V = Vec<T>;
-  if (cols == kCols<T>) {
-    V::Load(x).Store(y);
-    V::Load(x + V::kLanes).Store(y + V::kLanes);
-  } else {
-    for (int64_t i = 0; i < cols; ++i) y[i] = x[i];
-  }
+bool IsPlain(const GemmProblem& g) {
+  const bool biased = g.bias.dtype != DType::kInvalid && g.beta != 0;
+  return KeepsSumsInC<T>(g) && g.alpha == 1 && !biased && g.act == Act::kNone;
 }
 
 template <typename T>
@@ -204,6 +207,7 @@ void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
   const bool direct_a = small && g.a.dtype == OwnDType<T>();
   const bool direct_b =
       small && g.b.dtype == OwnDType<T>() && g.b.col_stride == 1;
+  const bool plain = IsPlain<T>(g);
   alignas(64) T out[kRows * kCols<T>];
 
   for (int64_t jc = r.n_begin; jc < r.n_end; jc += kNc<T>) {
@@ -229,24 +233,32 @@ void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
           const int64_t cols = Min(kCols<T>, nc - j);
           for (int64_t i = 0; i < mc; i += kRows) {
             const int64_t rows = Min(kRows, mc - i);
+            T* sum =
+                sums + (ic + i - r.m_begin) * sums_stride + jc + j - r.n_begin;
+            const bool whole = rows == kRows && cols == kCols<T>;
+            const bool in_place = whole && (!last || plain);
+            const Target<T> target = in_place
+                                         ? Target<T>{sum, sums_stride, pc > 0}
+                                         : Target<T>{out, kCols<T>, false};
             if (direct_a) {
               const T* a = reinterpret_cast<const T*>(g.a.data) +
                            (ic + i) * g.a.row_stride + pc * g.a.col_stride;
               RegisterRows<T>(rows, kc, a, g.a.row_stride, g.a.col_stride, b,
-                              b_step, out);
+                              b_step, target);
             } else {
               RegisterTile<T, kRows>(kc, packed_a + i * kc, 1, kRows, b, b_step,
-                                     out);
+                                     target);
             }
-            for (int64_t row = 0; row < rows; ++row) {
+            if (in_place) continue;
+            for (int64_t row = 0; row < rows; ++row, sum += sums_stride) {
               T* x = out + row * kCols<T>;
-              T* sum = sums + (ic + i + row - r.m_begin) * sums_stride + jc +
-                       j - r.n_begin;
-              if (pc > 0) AddRow<T>(cols, sum, x);
+              if (pc > 0) {
+                for (int64_t col = 0; col < cols; ++col) x[col] += sum[col];
+              }
               if (last) {
                 FinishRow<T, kCols<T>>(g, ic + i + row, jc + j, cols, x);
               } else {
-                CopyRow<T>(cols, x, sum);
+                for (int64_t col = 0; col < cols; ++col) sum[col] = x[col];
               }
             }
           }
@@ -260,8 +272,9 @@ void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
 }  // namespace
 
 const GemmKernels kGemmKernels = {
-    .f32 = {Tile<float>, nullptr, ScratchBytes<float>, kRows, kCols<float>},
-    .f64 = {Tile<double>, nullptr, ScratchBytes<double>, kRows, kCols<double>},
+    .f32 = {Tile<float>, FewRowsF32, ScratchBytes<float>, kRows, kCols<float>},
+    .f64 = {Tile<double>, FewRowsF64, ScratchBytes<double>, kRows,
+            kCols<double>},
     .u32 = {Tile<uint32_t>, nullptr, ScratchBytes<uint32_t>, kRows,
             kCols<uint32_t>},
     .u64 = {Tile<uint64_t>, nullptr, ScratchBytes<uint64_t>, kRows,

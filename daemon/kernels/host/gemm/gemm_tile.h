@@ -20,6 +20,9 @@
 
 namespace tvarant::host {
 
+// Up to so many rows a product is bound by reading B.
+inline constexpr int kFewRows = 4;
+
 // A matrix in place; strides in elements.
 struct GemmMatrix {
   char* data = nullptr;
@@ -41,21 +44,18 @@ struct GemmRange {
 
 // The functions of one computing type and instruction set.
 struct GemmKernel {
-  // Computes a tile; scratch has at least scratch_bytes of its extents and is
-  // aligned to 64 bytes.
+  // Computes a tile. scratch: scratch_bytes(problem, range) bytes, aligned to
+  // 64.
   void (*tile)(const GemmProblem& problem, const GemmRange& range,
                char* scratch);
-  // The same for problems of few rows, which are bound by reading B.
-  // Null: there is none.
+  // The same, for m <= kFewRows and a B with contiguous rows or columns; needs
+  // kFewRowsScratchBytes. Null: there is none.
   void (*few_rows)(const GemmProblem& problem, const GemmRange& range,
                    char* scratch);
   size_t (*scratch_bytes)(const GemmProblem& problem, const GemmRange& range);
   int row_step;  // extents of the register tile
   int col_step;
 };
-
-// few_rows takes m <= this.
-inline constexpr int kFewRows = 4;
 
 struct GemmKernels {
   GemmKernel f32;  // float16, bfloat16 and float32 operands, in any mix

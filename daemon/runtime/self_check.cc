@@ -1,4 +1,4 @@
-#include "daemon/runtime/self_test.h"
+#include "daemon/runtime/self_check.h"
 
 #include <cmath>
 #include <cstring>
@@ -84,7 +84,7 @@ class Bench {
     for (size_t i = 0; i < want.size(); ++i) {
       if (!(std::fabs(got[i] - want[i]) <= 1e-5f * (1 + std::fabs(want[i])))) {
         return absl::InternalError(
-            absl::StrCat("self-test of ", family, ": element ", i, " is ",
+            absl::StrCat("self-check of ", family, ": element ", i, " is ",
                          got[i], ", want ", want[i]));
       }
     }
@@ -235,7 +235,7 @@ absl::Status TestRandom(Bench& bench) {
 
 }  // namespace
 
-absl::Status SelfTest(TvarantRuntime& runtime, int device) {
+absl::Status SelfCheck(TvarantRuntime& runtime, int device) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench,
                    Bench::Create(runtime, device));
   for (const auto test :

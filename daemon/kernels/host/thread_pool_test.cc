@@ -1,0 +1,99 @@
+#include "daemon/kernels/host/thread_pool.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace tvarant::host {
+namespace {
+
+void ExpectCoversOnce(ThreadPool& pool, int64_t n, int64_t grain) {
+  std::vector<std::atomic<int>> seen(n);
+  pool.ParallelFor(n, grain, [&](int64_t begin, int64_t end) {
+    ASSERT_LT(begin, end);
+    if (end != n && n >= 2 * grain) {
+      EXPECT_GE(end - begin, grain);
+    }
+    for (int64_t i = begin; i < end; ++i) seen[i].fetch_add(1);
+  });
+  for (int64_t i = 0; i < n; ++i) ASSERT_EQ(seen[i].load(), 1) << i;
+}
+
+TEST(ThreadPoolTest, CoversEveryRangeOnce) {
+  for (int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.num_threads(), threads);
+    for (int64_t n : {0, 1, 2, 63, 64, 65, 1000, 4097}) {
+      for (int64_t grain : {-1, 0, 1, 7, 64, 100, 5000}) {
+        ExpectCoversOnce(pool, n, grain);
+      }
+    }
+  }
+}
+
+TEST(ThreadPoolTest, SmallRangesStayOnTheCaller) {
+  ThreadPool pool(4);
+  const auto caller = std::this_thread::get_id();
+  int calls = 0;
+  pool.ParallelFor(100, 64, [&](int64_t begin, int64_t end) {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    EXPECT_EQ(begin, 0);
+    EXPECT_EQ(end, 100);
+    ++calls;
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(ThreadPoolTest, NestedCallsRunInline) {
+  ThreadPool pool(3);
+  std::atomic<int64_t> sum{0};
+  pool.ParallelFor(8, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      pool.ParallelFor(
+          10, 1, [&](int64_t from, int64_t to) { sum.fetch_add(to - from); });
+    }
+  });
+  EXPECT_EQ(sum.load(), 80);
+}
+
+TEST(ThreadPoolTest, ManyCallersAtOnce) {
+  ThreadPool pool(3);
+  std::vector<std::thread> callers;
+  std::atomic<int> failures{0};
+  for (int c = 0; c < 4; ++c) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 500; ++round) {
+        std::atomic<int64_t> sum{0};
+        pool.ParallelFor(1000, 10, [&](int64_t begin, int64_t end) {
+          int64_t part = 0;
+          for (int64_t i = begin; i < end; ++i) part += i;
+          sum.fetch_add(part);
+        });
+        if (sum.load() != 999 * 1000 / 2) failures.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(failures.load(), 0);
+}
+
+TEST(ThreadPoolTest, ResultsAreVisibleAfterTheCall) {
+  ThreadPool pool(2);
+  std::vector<int64_t> values(10000);
+  for (int round = 1; round < 300; ++round) {
+    pool.ParallelFor(static_cast<int64_t>(values.size()), 100,
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t i = begin; i < end; ++i) {
+                         values[i] += i;
+                       }
+                     });
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(values[i], static_cast<int64_t>(i) * 299);
+  }
+}
+
+}  // namespace
+}  // namespace tvarant::host

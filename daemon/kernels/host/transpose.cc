@@ -1,0 +1,149 @@
+#include "daemon/kernels/host/transpose.h"
+
+#include <cstdint>
+
+namespace tvarant::host::TVARANT_ISA {
+namespace {
+
+#define TVARANT_TRANSPOSE_INLINE [[gnu::always_inline]] inline
+
+struct Bytes16 {
+  uint64_t low;
+  uint64_t high;
+};
+
+// A square of kSide x kSide elements through vector registers: log2(kSide)
+// rounds, each of which interleaves rows i and i + kSide / 2.
+template <typename T, int kSide>
+struct Square {
+  typedef T Row __attribute__((vector_size(kSide * sizeof(T))));
+  typedef T LooseRow
+      __attribute__((vector_size(kSide * sizeof(T)), aligned(1), may_alias));
+
+  template <int... kLane>
+  TVARANT_TRANSPOSE_INLINE static void Interleave(Row a, Row b, Row* low,
+                                               Row* high) {
+#if defined(__clang__)
+    *low = __builtin_shufflevector(
+        a, b, ((kLane % 2) * kSide + kLane / 2)...);
+    *high = __builtin_shufflevector(
+        a, b, ((kLane % 2) * kSide + kLane / 2 + kSide / 2)...);
+#else
+    *low = __builtin_shuffle(a, b, Row{T((kLane % 2) * kSide + kLane / 2)...});
+    *high = __builtin_shuffle(
+        a, b, Row{T((kLane % 2) * kSide + kLane / 2 + kSide / 2)...});
+#endif
+  }
+
+  template <int... kLane>
+  TVARANT_TRANSPOSE_INLINE static void Run(char* dst, int64_t dst_stride,
+                                        const char* src, int64_t src_stride) {
+    Row rows[kSide];
+    for (int i = 0; i < kSide; ++i) {
+      rows[i] = *reinterpret_cast<const LooseRow*>(src + i * src_stride);
+    }
+    for (int round = 1; round < kSide; round *= 2) {
+      Row next[kSide];
+      for (int i = 0; i < kSide / 2; ++i) {
+        Interleave<kLane...>(rows[i], rows[i + kSide / 2], &next[2 * i],
+                             &next[2 * i + 1]);
+      }
+      for (int i = 0; i < kSide; ++i) rows[i] = next[i];
+    }
+    for (int i = 0; i < kSide; ++i) {
+      *reinterpret_cast<LooseRow*>(dst + i * dst_stride) = rows[i];
+    }
+  }
+};
+
+// One element after the other; columns of src are read side by side.
+template <typename T>
+void Edge(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
+          int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r) {
+    auto* y = reinterpret_cast<T*>(dst + r * dst_stride);
+    const char* x = src + r * static_cast<int64_t>(sizeof(T));
+    for (int64_t c = 0; c < columns; ++c) {
+      y[c] = *reinterpret_cast<const T*>(x + c * src_stride);
+    }
+  }
+}
+
+template <typename T, int kSide, int... kLane>
+void Squares(char* dst, int64_t dst_stride, const char* src,
+             int64_t src_stride, int64_t rows, int64_t columns) {
+  constexpr int64_t kBytes = sizeof(T);
+  // Whole lines of dst, one after the other: all columns of kSide rows.
+  int64_t r = 0;
+  for (; r + kSide <= rows; r += kSide) {
+    int64_t c = 0;
+    for (; c + kSide <= columns; c += kSide) {
+      Square<T, kSide>::template Run<kLane...>(
+          dst + r * dst_stride + c * kBytes, dst_stride,
+          src + r * kBytes + c * src_stride, src_stride);
+    }
+    Edge<T>(dst + r * dst_stride + c * kBytes, dst_stride,
+            src + r * kBytes + c * src_stride, src_stride, kSide, columns - c);
+  }
+  Edge<T>(dst + r * dst_stride, dst_stride, src + r * kBytes, src_stride,
+          rows - r, columns);
+}
+
+template <typename Body>
+TVARANT_TRANSPOSE_INLINE void ForEachPanel(int64_t rows, int64_t columns,
+                                        int64_t side, const Body& body) {
+  for (int64_t c = 0; c < columns; c += side) {
+    const int64_t width = columns - c < side ? columns - c : side;
+    for (int64_t r = 0; r < rows; r += side) {
+      body(r, c, rows - r < side ? rows - r : side, width);
+    }
+  }
+}
+
+}  // namespace
+
+void TransposeOfIsa(char* dst, int64_t dst_stride, const char* src,
+                    int64_t src_stride, int64_t rows, int64_t columns,
+                    int64_t element_bytes) {
+  // 64 lines of 64 elements of both matrices fit the first-level cache.
+  constexpr int64_t kPanel = 64;
+  ForEachPanel(
+      rows, columns, kPanel,
+      [&](int64_t r, int64_t c, int64_t height, int64_t width) {
+        char* y = dst + r * dst_stride + c * element_bytes;
+        const char* x = src + r * element_bytes + c * src_stride;
+        switch (element_bytes) {
+          case 1:
+            Squares<uint8_t, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
+                    14, 15>(y, dst_stride, x, src_stride, height, width);
+            break;
+          case 2:
+            Squares<uint16_t, 8, 0, 1, 2, 3, 4, 5, 6, 7>(
+                y, dst_stride, x, src_stride, height, width);
+            break;
+          case 4:
+#if defined(__AVX2__)
+            Squares<uint32_t, 8, 0, 1, 2, 3, 4, 5, 6, 7>(
+                y, dst_stride, x, src_stride, height, width);
+#else
+            Squares<uint32_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride,
+                                             height, width);
+#endif
+            break;
+          case 8:
+#if defined(__AVX2__)
+            Squares<uint64_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride,
+                                             height, width);
+#else
+            Squares<uint64_t, 2, 0, 1>(y, dst_stride, x, src_stride, height,
+                                       width);
+#endif
+            break;
+          default:
+            Edge<Bytes16>(y, dst_stride, x, src_stride, height, width);
+            break;
+        }
+      });
+}
+
+}  // namespace tvarant::host::TVARANT_ISA

@@ -1,0 +1,240 @@
+// tvarantd as a process: start, readiness, exit codes, signals, its parent.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/server/server_test_util.h"
+
+namespace tvarant {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kBinary[] = "daemon/tvarantd";
+constexpr std::chrono::seconds kLimit{20};
+
+// A tvarantd with --ready-fd; killed if the test leaves it.
+class Daemon {
+ public:
+  explicit Daemon(std::vector<std::string> arguments) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    ready_.reset(ends[0]);
+    arguments.insert(arguments.begin(), kBinary);
+    arguments.push_back("--ready-fd=3");
+    arguments.push_back("--memory=64MiB");
+    std::vector<char*> argv;
+    for (std::string& word : arguments) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(ends[1], 3);
+      ::execv(kBinary, argv.data());
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+  }
+  ~Daemon() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  // What it says on the descriptor, up to its end.
+  std::string ReadyText() {
+    std::string text;
+    char buffer[512];
+    pollfd entry{ready_.get(), POLLIN, 0};
+    while (::poll(&entry, 1, static_cast<int>(kLimit.count() * 1000)) > 0) {
+      const ssize_t got = ::read(ready_.get(), buffer, sizeof(buffer));
+      if (got <= 0) return text;
+      text.append(buffer, static_cast<size_t>(got));
+    }
+    return "timeout";
+  }
+
+  // Exit status, or -1 if it doesn't end in time, or -signal.
+  int Wait() {
+    const auto end = std::chrono::steady_clock::now() + kLimit;
+    int status;
+    while (::waitpid(pid_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > end) return -1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  void Signal(int signal) { ::kill(pid_, signal); }
+  pid_t pid() const { return pid_; }
+
+ private:
+  base::UniqueFd ready_;
+  pid_t pid_ = -1;
+};
+
+bool Exists(const std::string& path) {
+  struct stat info;
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+TEST(TvarantdTest, ServesAndStopsOnASignal) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    TempFolder folder;
+    const std::string path = folder.path() + "/s";
+    Daemon daemon({"--listen", "unix:" + path});
+    EXPECT_EQ(daemon.ReadyText(), "ready\n");
+    RawClient client(path);
+    ASSERT_TRUE(client.Open().ok());
+    ASSERT_TRUE(client.Attach());
+    EXPECT_EQ(client.session().properties().runtime(), "sim");
+    ASSERT_TRUE(client.CreateSegment(1, 4096).ok());
+    RawStream stream(client, 0);
+    ASSERT_TRUE(stream.Send(FillRecord(1, 4) + ReadRecord(1, 0, 16), 2));
+    EXPECT_TRUE(stream.Receive().has_value());
+    daemon.Signal(signal);
+    EXPECT_EQ(daemon.Wait(), 0);
+    EXPECT_FALSE(stream.Receive().has_value());
+    EXPECT_EQ(client.page()->dead.load(), 1u);
+    EXPECT_FALSE(Exists(path));
+    EXPECT_FALSE(Exists(path + ".lock"));
+  }
+}
+
+TEST(TvarantdTest, ASecondOneOnTheSocketIsRefused) {
+  TempFolder folder;
+  const std::string endpoint = "unix:" + folder.path() + "/s";
+  Daemon first({"--listen", endpoint});
+  ASSERT_EQ(first.ReadyText(), "ready\n");
+  Daemon second({"--listen", endpoint});
+  const std::string text = second.ReadyText();
+  EXPECT_THAT(text, StartsWith("error: "));
+  EXPECT_THAT(text, HasSubstr("process " + std::to_string(first.pid())));
+  EXPECT_EQ(second.Wait(), 69);
+  RawClient client(folder.path() + "/s");
+  EXPECT_TRUE(client.Open().ok());
+}
+
+TEST(TvarantdTest, TakesOverFromAKilledOne) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/s";
+  {
+    Daemon killed({"--listen", "unix:" + path});
+    ASSERT_EQ(killed.ReadyText(), "ready\n");
+    killed.Signal(SIGKILL);
+    EXPECT_EQ(killed.Wait(), -SIGKILL);
+  }
+  EXPECT_TRUE(Exists(path));
+  Daemon next({"--listen", "unix:" + path});
+  EXPECT_EQ(next.ReadyText(), "ready\n");
+}
+
+TEST(TvarantdTest, FaultsOfUseExitWith64) {
+  TempFolder folder;
+  const std::string endpoint = "unix:" + folder.path() + "/s";
+  EXPECT_EQ(Daemon({"--no-such-option"}).Wait(), 64);
+  {
+    Daemon daemon({"--max-sessions=x"});
+    EXPECT_THAT(daemon.ReadyText(), HasSubstr("--max-sessions"));
+    EXPECT_EQ(daemon.Wait(), 64);
+  }
+  {
+    Daemon daemon({"--listen", endpoint, "--runtime", "opencl"});
+    EXPECT_THAT(daemon.ReadyText(), HasSubstr("not part of this version"));
+    EXPECT_EQ(daemon.Wait(), 64);
+  }
+  {
+    Daemon daemon({"--listen", endpoint, "--runtime", "quantum"});
+    EXPECT_THAT(daemon.ReadyText(), HasSubstr("quantum"));
+    EXPECT_EQ(daemon.Wait(), 64);
+  }
+  {
+    Daemon daemon({"--listen", "tcp:1.2.3.4:5"});
+    EXPECT_THAT(daemon.ReadyText(), HasSubstr("unix:PATH"));
+    EXPECT_EQ(daemon.Wait(), 64);
+  }
+  const std::string config = folder.path() + "/conf";
+  std::ofstream(config) << "nonsense = 1\n";
+  EXPECT_EQ(Daemon({"--config", config}).Wait(), 64);
+}
+
+TEST(TvarantdTest, PrintsVersionAndHelp) {
+  EXPECT_EQ(Daemon({"--version"}).Wait(), 0);
+  EXPECT_EQ(Daemon({"--help"}).Wait(), 0);
+}
+
+TEST(TvarantdTest, AClosedReaderDoesNotKillIt) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/s";
+  Daemon daemon({"--listen", "unix:" + path});
+  ASSERT_EQ(daemon.ReadyText(), "ready\n");
+  for (int i = 0; i < 20; ++i) {
+    RawClient client(path);
+    ASSERT_TRUE(client.Open().ok());
+    ASSERT_TRUE(client.Attach());
+    client.Die();
+  }
+  RawClient client(path);
+  EXPECT_TRUE(client.Open().ok());
+}
+
+TEST(TvarantdTest, EndsWithItsParent) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/s";
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  // A parent that starts a daemon, tells its pid and waits to be killed.
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    const pid_t self = ::getpid();
+    const pid_t daemon = ::fork();
+    if (daemon == 0) {
+      ::setsid();
+      const std::string listen = "unix:" + path;
+      const std::string pid = std::to_string(self);
+      ::execl(kBinary, kBinary, "--listen", listen.c_str(), "--memory",
+              "16MiB", "--exit-with-parent", pid.c_str(), nullptr);
+      ::_exit(127);
+    }
+    [[maybe_unused]] const ssize_t written =
+        ::write(ends[1], &daemon, sizeof(daemon));
+    for (;;) ::pause();
+  }
+  pid_t daemon = 0;
+  ASSERT_EQ(::read(ends[0], &daemon, sizeof(daemon)),
+            static_cast<ssize_t>(sizeof(daemon)));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_TRUE(Eventually([&] { return ConnectSocket(path).ok(); }));
+  // It does not end before its parent.
+  EXPECT_EQ(::kill(daemon, 0), 0);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  // Its socket goes when it drains; it is no child of this process.
+  EXPECT_TRUE(Eventually([&] { return !Exists(path); }));
+}
+
+TEST(TvarantdTest, AWrongParentIsRefused) {
+  TempFolder folder;
+  Daemon daemon({"--listen", "unix:" + folder.path() + "/s",
+                 "--exit-with-parent", "1"});
+  EXPECT_THAT(daemon.ReadyText(), HasSubstr("process 1"));
+  EXPECT_EQ(daemon.Wait(), 69);
+}
+
+}  // namespace
+}  // namespace tvarant

@@ -1,0 +1,19 @@
+#include "tests/conformance/cases.h"
+
+namespace tvarant::conformance {
+
+CaseList AllCases() {
+  CaseList cases;
+  AddPointwiseCases(cases);
+  AddProgramCases(cases);
+  AddCopyCases(cases);
+  AddReduceCases(cases);
+  AddGemmCases(cases);
+  AddNormCases(cases);
+  AddLossCases(cases);
+  AddIndexCases(cases);
+  AddRandomCases(cases);
+  return cases;
+}
+
+}  // namespace tvarant::conformance
