@@ -20,6 +20,7 @@
 #include "daemon/runtime/cpu_sim_runtime.h"
 #include "daemon/runtime/host_memory.h"
 #include "daemon/runtime/self_check.h"
+#include "daemon/server/listening_socket.h"
 #include "daemon/server/server.h"
 #include "proto/base/logging.h"
 #include "proto/base/status_macros.h"
@@ -57,8 +58,8 @@ absl::StatusOr<std::unique_ptr<TvarantRuntime>> MakeRuntime(
     return absl::UnimplementedError(
         "runtime \"opencl\" is not part of this version; use --runtime sim");
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "unknown runtime \"", options.runtime, "\"; there is: sim"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown runtime \"", options.runtime, "\"; there is: sim"));
 }
 
 ServerOptions ToServerOptions(const Options& options) {
@@ -98,6 +99,16 @@ void RemoveFolders(const std::vector<std::string>& endpoints) {
   }
 }
 
+// A private daemon's socket stands in a folder made for it, which nobody else
+// removes when its client was killed. Fails, rightly, unless it is empty.
+void RemoveSocketFolders(const Options& options) {
+  for (const std::string& endpoint : options.listen) {
+    const auto path = ListeningSocket::ParsePath(endpoint);
+    if (!path.ok() || path->find('/') == std::string::npos) continue;
+    ::rmdir(path->substr(0, path->rfind('/')).c_str());
+  }
+}
+
 absl::Status Serve(const Options& options, ReadyNotifier& notifier) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<StopWatch> stop,
@@ -125,13 +136,14 @@ absl::Status Serve(const Options& options, ReadyNotifier& notifier) {
   spdlog::info("event=stopping reason={}", reason);
   notifier.Stopping();
   server->Drain(std::chrono::seconds(options.drain_seconds));
+  if (options.exit_with_parent != 0) RemoveSocketFolders(options);
   if (options.exit_with_parent != 0) RemoveFolders(options.listen);
   spdlog::info("event=stopped");
   return absl::OkStatus();
 }
 
-// The descriptor of --ready-fd where the command line as a whole is wrong; -1 if
-// it does not say.
+// The descriptor of --ready-fd where the command line as a whole is wrong; -1
+// if it does not say.
 int ReadyFdOf(const std::vector<std::string>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i].rfind("--ready-fd", 0) != 0) continue;

@@ -194,7 +194,9 @@ TEST(TvarantdTest, AClosedReaderDoesNotKillIt) {
 
 TEST(TvarantdTest, EndsWithItsParent) {
   TempFolder folder;
-  const std::string path = folder.path() + "/s";
+  const std::string own_folder = folder.path() + "/own";
+  ASSERT_EQ(::mkdir(own_folder.c_str(), 0700), 0);
+  const std::string path = own_folder + "/s";
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   // A parent that starts a daemon, tells its pid and waits to be killed.
@@ -206,8 +208,8 @@ TEST(TvarantdTest, EndsWithItsParent) {
       ::setsid();
       const std::string listen = "unix:" + path;
       const std::string pid = std::to_string(self);
-      ::execl(kBinary, kBinary, "--listen", listen.c_str(), "--memory",
-              "16MiB", "--exit-with-parent", pid.c_str(), nullptr);
+      ::execl(kBinary, kBinary, "--listen", listen.c_str(), "--memory", "16MiB",
+              "--exit-with-parent", pid.c_str(), nullptr);
       ::_exit(127);
     }
     [[maybe_unused]] const ssize_t written =
@@ -224,14 +226,14 @@ TEST(TvarantdTest, EndsWithItsParent) {
   EXPECT_EQ(::kill(daemon, 0), 0);
   ::kill(parent, SIGKILL);
   ::waitpid(parent, nullptr, 0);
-  // Its socket goes when it drains; it is no child of this process.
-  EXPECT_TRUE(Eventually([&] { return !Exists(path); }));
+  // It cleans up at its end; it is no child of this process.
+  EXPECT_TRUE(Eventually([&] { return !Exists(own_folder); }));
 }
 
 TEST(TvarantdTest, AWrongParentIsRefused) {
   TempFolder folder;
-  Daemon daemon({"--listen", "unix:" + folder.path() + "/s",
-                 "--exit-with-parent", "1"});
+  Daemon daemon(
+      {"--listen", "unix:" + folder.path() + "/s", "--exit-with-parent", "1"});
   EXPECT_THAT(daemon.ReadyText(), HasSubstr("process 1"));
   EXPECT_EQ(daemon.Wait(), 69);
 }

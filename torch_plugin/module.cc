@@ -113,7 +113,7 @@ std::pair<size_t, size_t> MemGetInfo(int64_t device) {
   return DeviceAllocator::Get().getMemoryInfo(ToIndex(device));
 }
 
-py::dict MemoryStats(int64_t device) {
+py::dict GetMemoryStats(int64_t device) {
   using c10::CachingAllocator::Stat;
   using c10::CachingAllocator::StatArray;
   const c10::CachingDeviceAllocator::DeviceStats stats =
@@ -162,29 +162,33 @@ py::list MemorySnapshot(int64_t device) {
   py::list list;
   DeviceImpl* impl = DeviceImpl::GetIfConnected(ToIndex(device));
   if (impl == nullptr) return list;
-  for (const auto& segment : impl->allocator().Snapshot()) {
+  for (const SegmentSnapshot& segment : impl->allocator().Snapshot()) {
+    py::list blocks;
+    uint64_t address = segment.address;
+    uint64_t allocated = 0, active = 0, requested = 0;
+    for (const SegmentSnapshot::Part& part : segment.parts) {
+      py::dict block;
+      block["address"] = address;
+      block["size"] = part.size_bytes;
+      block["requested_size"] = part.requested_bytes;
+      block["state"] = part.is_allocated ? "active_allocated"
+                       : part.is_active  ? "active_pending_free"
+                                         : "inactive";
+      blocks.append(block);
+      address += part.size_bytes;
+      if (part.is_allocated) allocated += part.size_bytes;
+      if (part.is_active) active += part.size_bytes;
+      requested += part.requested_bytes;
+    }
     py::dict entry;
     entry["device"] = static_cast<int>(impl->index());
     entry["address"] = segment.address;
-    entry["total_size"] = segment.total_size;
-    entry["allocated_size"] = segment.allocated_size;
-    entry["active_size"] = segment.active_size;
-    entry["requested_size"] = segment.requested_size;
-    entry["stream"] = reinterpret_cast<size_t>(segment.stream);
-    entry["segment_type"] = segment.is_large ? "large" : "small";
-    py::list blocks;
-    size_t address = segment.address;
-    for (const auto& block : segment.blocks) {
-      py::dict part;
-      part["address"] = address;
-      part["size"] = block.size;
-      part["requested_size"] = block.requested_size;
-      part["state"] = block.allocated ? "active_allocated"
-                      : block.active  ? "active_pending_free"
-                                      : "inactive";
-      blocks.append(part);
-      address += block.size;
-    }
+    entry["total_size"] = segment.size_bytes;
+    entry["allocated_size"] = allocated;
+    entry["active_size"] = active;
+    entry["requested_size"] = requested;
+    entry["stream"] = segment.stream;
+    entry["segment_type"] = segment.is_small ? "small" : "large";
     entry["blocks"] = blocks;
     list.append(entry);
   }
@@ -226,6 +230,7 @@ void SetRngState(const at::Tensor& state, int64_t device) {
 PYBIND11_MODULE(_C, m) {
   using py::arg;
   m.doc() = "The native part of torch_tvarant.";
+  RegisterStructuredFallbacks();
   m.def("is_available", wrap_pybind_function_no_gil(IsAvailable));
   m.def("device_count", wrap_pybind_function_no_gil(DeviceCount));
   m.def("current_device", wrap_pybind_function(GetCurrentDevice));
@@ -246,7 +251,7 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("mem_get_info", wrap_pybind_function_no_gil(MemGetInfo),
         arg("device") = -1);
-  m.def("memory_stats", wrap_pybind_function(MemoryStats), arg("device") = -1);
+  m.def("memory_stats", wrap_pybind_function(GetMemoryStats), arg("device") = -1);
   m.def("reset_peak_memory_stats", wrap_pybind_function(ResetPeakMemoryStats),
         arg("device") = -1);
   m.def("reset_accumulated_memory_stats",

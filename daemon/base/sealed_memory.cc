@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -27,6 +29,20 @@ absl::Status SystemError(const char* what, int error, uint64_t size_bytes) {
   return absl::ErrnoToStatus(error, what);
 }
 
+// Smaller takings are not worth asking for.
+constexpr uint64_t kAskLimitBytes = uint64_t{16} << 20;
+
+// What the system can give without swapping or killing; all, if unknown.
+uint64_t AvailableBytes() {
+  std::ifstream info("/proc/meminfo");
+  std::string word;
+  while (info >> word) {
+    uint64_t kilobytes = 0;
+    if (word == "MemAvailable:" && info >> kilobytes) return kilobytes * 1024;
+  }
+  return std::numeric_limits<uint64_t>::max();
+}
+
 }  // namespace
 
 absl::StatusOr<SealedMemory> SealedMemory::Create(const char* name,
@@ -39,6 +55,11 @@ absl::StatusOr<SealedMemory> SealedMemory::Create(const char* name,
   uint64_t rounded;
   if (!base::CheckedRoundUp(size_bytes, page, &rounded) ||
       rounded > static_cast<uint64_t>(std::numeric_limits<off_t>::max())) {
+    return SystemError("", ENOMEM, size_bytes);
+  }
+  // fallocate() of more than there is does not fail: the kernel kills processes
+  // to find the pages.
+  if (rounded >= kAskLimitBytes && rounded > AvailableBytes()) {
     return SystemError("", ENOMEM, size_bytes);
   }
   SealedMemory memory;

@@ -36,8 +36,8 @@ TEST(SealedMemoryTest, AFormerSharerKeepsNothing) {
   auto memory = SealedMemory::Create("test", 4096);
   ASSERT_TRUE(memory.ok());
   std::strcpy(memory->data(), "secret");
-  char* other = static_cast<char*>(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED,
-                                          memory->fd(), 0));
+  char* other = static_cast<char*>(
+      ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, memory->fd(), 0));
   ASSERT_NE(other, MAP_FAILED);
   EXPECT_STREQ(other, "secret");
   *memory = SealedMemory();
@@ -46,12 +46,11 @@ TEST(SealedMemoryTest, AFormerSharerKeepsNothing) {
 }
 
 TEST(SealedMemoryTest, StateMayOutliveItsOwner) {
-  auto memory =
-      SealedMemory::Create("test", 4096, SealedMemory::AtEnd::kKeep);
+  auto memory = SealedMemory::Create("test", 4096, SealedMemory::AtEnd::kKeep);
   ASSERT_TRUE(memory.ok());
   std::strcpy(memory->data(), "dead");
-  char* other = static_cast<char*>(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED,
-                                          memory->fd(), 0));
+  char* other = static_cast<char*>(
+      ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, memory->fd(), 0));
   ASSERT_NE(other, MAP_FAILED);
   *memory = SealedMemory();
   EXPECT_STREQ(other, "dead");
@@ -75,8 +74,8 @@ TEST(SealedMemoryTest, RefusesWhatCannotBe) {
       absl::IsInvalidArgument(SealedMemory::Create("test", 0).status()));
   for (const uint64_t bytes :
        {uint64_t{1} << 62, ~uint64_t{0}, ~uint64_t{0} - 4000}) {
-    EXPECT_TRUE(absl::IsResourceExhausted(
-        SealedMemory::Create("test", bytes).status()))
+    EXPECT_TRUE(
+        absl::IsResourceExhausted(SealedMemory::Create("test", bytes).status()))
         << bytes;
   }
 }

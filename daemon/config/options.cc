@@ -140,14 +140,16 @@ const std::vector<Row>& Table() {
        .min = 1,
        .command_line_only = true,
        .value = "PID",
-       .doc = "end when the parent process PID does"},
+       .doc = "end when the parent process PID does, and remove the folder of "
+              "the socket if it is empty then"},
       {.name = "ready-fd",
        .kind = Kind::kSigned,
        .integer = &Options::ready_fd,
        .max = std::numeric_limits<int>::max(),
        .command_line_only = true,
        .value = "FD",
-       .doc = "write \"ready\", or \"error: \" and why not, there and close it"},
+       .doc =
+           "write \"ready\", or \"error: \" and why not, there and close it"},
       {.name = "help",
        .kind = Kind::kFlag,
        .flag = &Options::show_help,
@@ -208,8 +210,7 @@ absl::Status SetNumber(const Row& row, std::string_view text, uint64_t* value) {
   return absl::OkStatus();
 }
 
-absl::Status SetValue(const Row& row, std::string_view text,
-                      Options* options) {
+absl::Status SetValue(const Row& row, std::string_view text, Options* options) {
   switch (row.kind) {
     case Kind::kText:
       if (text.empty()) return Invalid("the value is empty");
@@ -276,9 +277,8 @@ absl::StatusOr<std::vector<Argument>> SplitArguments(
     }
     Argument argument;
     const size_t equals = word.find('=');
-    argument.name = word.substr(2, equals == std::string::npos
-                                       ? std::string::npos
-                                       : equals - 2);
+    argument.name = word.substr(
+        2, equals == std::string::npos ? std::string::npos : equals - 2);
     const Row* row = FindRow(argument.name);
     if (row == nullptr && argument.name != "config") {
       return Invalid("unknown option --" + argument.name + "; see --help");

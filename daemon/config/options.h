@@ -29,10 +29,10 @@ struct Options {
   uint64_t max_sessions_per_user = 128;
   uint64_t max_connections = 1024;
   uint64_t max_connections_per_user = 512;
-  uint64_t max_streams = 1024;       // of all sessions together
-  uint64_t max_session_bytes = 0;    // 0: all of the device
-  uint64_t max_segments = 65536;     // per session
-  uint64_t max_programs = 65536;     // per session
+  uint64_t max_streams = 1024;     // of all sessions together
+  uint64_t max_session_bytes = 0;  // 0: all of the device
+  uint64_t max_segments = 65536;   // per session
+  uint64_t max_programs = 65536;   // per session
   uint64_t drain_seconds = 5;
 
   int64_t exit_with_parent = 0;  // pid; 0: no

@@ -129,8 +129,7 @@ TEST(OptionsTest, TheDefaultConfigIsValid) {
   EXPECT_TRUE(ParseConfig(text.str(), "conf", &options).ok());
   std::string all;
   for (std::string line; std::getline(text, line);) {
-    const bool suggestion =
-        line.size() > 1 && line[0] == '#' && line[1] != ' ';
+    const bool suggestion = line.size() > 1 && line[0] == '#' && line[1] != ' ';
     all += (suggestion ? line.substr(1) : line) + "\n";
   }
   Options taken;
@@ -142,9 +141,9 @@ TEST(OptionsTest, TheDefaultConfigIsValid) {
 
 TEST(OptionsTest, HelpNamesEveryOption) {
   const std::string help = HelpText();
-  for (const char* name : {"--listen", "--runtime", "--memory", "--config",
-                           "--version", "--help", "--exit-with-parent",
-                           "--ready-fd", "--max-streams"}) {
+  for (const char* name :
+       {"--listen", "--runtime", "--memory", "--config", "--version", "--help",
+        "--exit-with-parent", "--ready-fd", "--max-streams"}) {
     EXPECT_THAT(help, HasSubstr(name));
   }
 }

@@ -43,10 +43,9 @@ class MemoryAccount {
 };
 
 absl::Status OutOfMemory(uint64_t asked, const MemoryAccount& account) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("out of memory: asked for ", asked, " bytes, ",
-                   account.free_bytes(), " bytes are free of ",
-                   account.total_bytes()));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "out of memory: asked for ", asked, " bytes, ", account.free_bytes(),
+      " bytes are free of ", account.total_bytes()));
 }
 
 // Accounted, sealed memory; what buffers and staging have in common.
@@ -61,9 +60,9 @@ class Memory {
     auto sealed = SealedMemory::Create(name, size_bytes);
     if (!sealed.ok()) {
       if (!absl::IsResourceExhausted(sealed.status())) return sealed.status();
-      return absl::ResourceExhaustedError(absl::StrCat(
-          OutOfMemory(size_bytes, *memory.account_).message(), "; ",
-          sealed.status().message()));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(OutOfMemory(size_bytes, *memory.account_).message(),
+                       "; ", sealed.status().message()));
     }
     memory.sealed_ = *std::move(sealed);
     return memory;
@@ -151,8 +150,10 @@ class CpuSimStream : public DeviceStream {
 
   absl::Status DoLaunch(const ResolvedLaunch& launch) override {
     tensors_.clear();
-    for (const auto& operand : launch.dst) tensors_.push_back(ToTensor(operand));
-    for (const auto& operand : launch.src) tensors_.push_back(ToTensor(operand));
+    for (const auto& operand : launch.dst)
+      tensors_.push_back(ToTensor(operand));
+    for (const auto& operand : launch.src)
+      tensors_.push_back(ToTensor(operand));
     const host::HostLaunch host_launch{
         .kernel = launch.kernel,
         .act = launch.act,

@@ -68,8 +68,8 @@ TEST_F(CpuSimRuntimeTest, CountsMemory) {
   a.reset();
   EXPECT_EQ(runtime_->free_memory_bytes(0), kMemory);
   for (const uint64_t huge : {kMemory + 1, uint64_t{1} << 60, ~uint64_t{0}}) {
-    EXPECT_TRUE(absl::IsResourceExhausted(
-        runtime_->CreateBuffer(0, huge).status()));
+    EXPECT_TRUE(
+        absl::IsResourceExhausted(runtime_->CreateBuffer(0, huge).status()));
     EXPECT_TRUE(
         absl::IsResourceExhausted(runtime_->CreateStaging(huge).status()));
   }

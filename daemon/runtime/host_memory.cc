@@ -48,8 +48,8 @@ uint64_t ControlGroupLimit() {
     std::string path = line.substr(second + 1);
     if (path == "/") path.clear();
     if (controllers.empty()) {
-      limit = std::min(limit, LimitOfGroup("/sys/fs/cgroup", path,
-                                           "memory.max"));
+      limit =
+          std::min(limit, LimitOfGroup("/sys/fs/cgroup", path, "memory.max"));
     } else if (("," + controllers + ",").find(",memory,") !=
                std::string::npos) {
       limit = std::min(limit, LimitOfGroup("/sys/fs/cgroup/memory", path,

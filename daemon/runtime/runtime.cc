@@ -103,10 +103,10 @@ absl::StatusOr<std::unique_ptr<DeviceBuffer>> TvarantRuntime::CreateBuffer(
   }
   const uint64_t max_bytes = DoGetProperties(device).max_buffer_bytes;
   if (size_bytes > max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "out of memory: asked for ", size_bytes, " bytes, the largest segment ",
-        "is ", max_bytes, " bytes, ", free_memory_bytes(device),
-        " bytes are free"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("out of memory: asked for ", size_bytes,
+                     " bytes, the largest segment ", "is ", max_bytes,
+                     " bytes, ", free_memory_bytes(device), " bytes are free"));
   }
   return DoCreateBuffer(device, size_bytes);
 }

@@ -77,15 +77,15 @@ class Bench {
   absl::Status Expect(const char* family, int slot,
                       const std::vector<float>& want) {
     std::vector<float> got(want.size());
-    RETURN_IF_ERROR(stream_->Read(*buffer_, slot * kSlotBytes,
-                                  {reinterpret_cast<char*>(got.data()),
-                                   got.size() * sizeof(float)}));
+    RETURN_IF_ERROR(stream_->Read(
+        *buffer_, slot * kSlotBytes,
+        {reinterpret_cast<char*>(got.data()), got.size() * sizeof(float)}));
     stream_->SynchronizeAndGetTimeNs();
     for (size_t i = 0; i < want.size(); ++i) {
       if (!(std::fabs(got[i] - want[i]) <= 1e-5f * (1 + std::fabs(want[i])))) {
-        return absl::InternalError(
-            absl::StrCat("self-check of ", family, ": element ", i, " is ",
-                         got[i], ", want ", want[i]));
+        return absl::InternalError(absl::StrCat("self-check of ", family,
+                                                ": element ", i, " is ", got[i],
+                                                ", want ", want[i]));
       }
     }
     return absl::OkStatus();
@@ -227,9 +227,9 @@ absl::Status TestRandom(Bench& bench) {
   const std::vector<int64_t> ints = {
       static_cast<int64_t>(Distribution::kBernoulli), 42, 0, 0, 0};
   const std::vector<double> floats = {1.0, 0.0};
-  RETURN_IF_ERROR(bench.Launch(
-      {.kernel = Kernel::kRandom, .ints = ints, .floats = floats},
-      {bench.Floats(2, {kRows, kColumns})}, {}));
+  RETURN_IF_ERROR(
+      bench.Launch({.kernel = Kernel::kRandom, .ints = ints, .floats = floats},
+                   {bench.Floats(2, {kRows, kColumns})}, {}));
   return bench.Expect("random", 2, std::vector<float>(kRows * kColumns, 1.0f));
 }
 
@@ -238,9 +238,8 @@ absl::Status TestRandom(Bench& bench) {
 absl::Status SelfCheck(TvarantRuntime& runtime, int device) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench,
                    Bench::Create(runtime, device));
-  for (const auto test :
-       {TestFillAndCopy, TestPointwise, TestReduce, TestGemm, TestSoftmax,
-        TestIndexSelect, TestRandom}) {
+  for (const auto test : {TestFillAndCopy, TestPointwise, TestReduce, TestGemm,
+                          TestSoftmax, TestIndexSelect, TestRandom}) {
     RETURN_IF_ERROR(test(*bench));
   }
   return absl::OkStatus();

@@ -78,8 +78,8 @@ TEST(DeviceGateTest, YieldsOnlyWhenOthersWaitAndTheQuantumIsOver) {
   DeviceGate::Pass first(gate, a);
   EXPECT_FALSE(first.ShouldYield());
   first.Enter();
-  const auto busy_until = std::chrono::steady_clock::now() +
-                          2 * DeviceGate::kQuantum;
+  const auto busy_until =
+      std::chrono::steady_clock::now() + 2 * DeviceGate::kQuantum;
   while (std::chrono::steady_clock::now() < busy_until) {
   }
   EXPECT_FALSE(first.ShouldYield());

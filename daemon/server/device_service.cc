@@ -186,9 +186,9 @@ grpc::Status DeviceService::CreateStaging(
       (*session)->CreateStaging(request->staging(), request->size_bytes()));
 }
 
-grpc::Status DeviceService::GetMemoryInfo(
-    grpc::ServerContext* call, const v1::GetMemoryInfoRequest*,
-    v1::GetMemoryInfoResponse* response) {
+grpc::Status DeviceService::GetMemoryInfo(grpc::ServerContext* call,
+                                          const v1::GetMemoryInfoRequest*,
+                                          v1::GetMemoryInfoResponse* response) {
   const auto session = SessionOf(*call);
   if (!session.ok()) return ToGrpc(session.status());
   const int device = (*session)->device();

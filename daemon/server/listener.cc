@@ -41,9 +41,9 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(
     std::vector<ListeningSocket> sockets, const ListenerOptions& options,
     PeerTable& peers, SessionRegistry& sessions, Counters& counters,
     Adopt adopt, OnClientGone on_client_gone) {
-  std::unique_ptr<Listener> listener(
-      new Listener(options, peers, sessions, counters, std::move(adopt),
-                   std::move(on_client_gone)));
+  std::unique_ptr<Listener> listener(new Listener(options, peers, sessions,
+                                                  counters, std::move(adopt),
+                                                  std::move(on_client_gone)));
   listener->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!listener->epoll_.ok()) {
     return absl::ErrnoToStatus(errno, "epoll_create1");
@@ -101,9 +101,9 @@ absl::Status Listener::Watch(int fd, uint64_t id, uint32_t events) {
 void Listener::Run() {
   std::array<epoll_event, 64> events;
   while (!stop_.load()) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(),
-                                   static_cast<int>(events.size()),
-                                   TimeoutMs());
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(),
+                     static_cast<int>(events.size()), TimeoutMs());
     if (count < 0 && errno != EINTR) {
       spdlog::critical("event=listener_failed error={}",
                        base::LogValue(std::strerror(errno)));
@@ -255,8 +255,7 @@ void Listener::Decide(Connection& connection) {
 void Listener::GiveToGrpc(Connection& connection) {
   // gRPC gets the accepted descriptor. A duplicate shows when it is shut down,
   // by either side, so that the connection is counted for as long as it lives.
-  base::UniqueFd watched(
-      ::fcntl(connection.fd.get(), F_DUPFD_CLOEXEC, 3));
+  base::UniqueFd watched(::fcntl(connection.fd.get(), F_DUPFD_CLOEXEC, 3));
   if (!watched.ok()) {
     Refuse(connection.peer, Counter::kConnectionsRefused, "no_descriptors");
     return Close(connection.id);
@@ -278,9 +277,9 @@ void Listener::GiveToGrpc(Connection& connection) {
 void Listener::ReadSideMessage(Connection& connection) {
   char* const message = reinterpret_cast<char*>(&connection.message);
   while (connection.received < sizeof(SideMessage)) {
-    const ssize_t got = ::recv(
-        connection.fd.get(), message + connection.received,
-        sizeof(SideMessage) - connection.received, MSG_DONTWAIT);
+    const ssize_t got =
+        ::recv(connection.fd.get(), message + connection.received,
+               sizeof(SideMessage) - connection.received, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {

@@ -27,9 +27,12 @@ void ExpectServes(ServerFixture& fixture) {
 
 TEST(ListenerTest, ForeignBytesAreClosed) {
   ServerFixture fixture;
-  const std::vector<std::string> all = {
-      "GET / HTTP/1.1\r\n\r\n", std::string(4096, '\xff'), "TVSX", "X",
-      std::string(4, '\0'), "PRX"};
+  const std::vector<std::string> all = {"GET / HTTP/1.1\r\n\r\n",
+                                        std::string(4096, '\xff'),
+                                        "TVSX",
+                                        "X",
+                                        std::string(4, '\0'),
+                                        "PRX"};
   for (const std::string& bytes : all) {
     base::UniqueFd fd = ConnectSocket(fixture.socket_path());
     ASSERT_TRUE(fd.ok());
@@ -135,8 +138,8 @@ TEST(ListenerTest, OtherMessagesEndTheSideConnectionAndTheSession) {
   const SideMessage again = AttachMessage(client.token());
   ASSERT_TRUE(SendAll(client.side(), &again, sizeof(again)));
   EXPECT_TRUE(IsClosedByPeer(client.side()));
-  EXPECT_TRUE(Eventually(
-      [&] { return fixture.Count(Counter::kSessionsEnded) == 1; }));
+  EXPECT_TRUE(
+      Eventually([&] { return fixture.Count(Counter::kSessionsEnded) == 1; }));
 
   SideMessage odd = AttachMessage(client.token());
   odd.version = 9;
@@ -221,8 +224,8 @@ TEST(ListeningSocketTest, LeavesOtherFilesAlone) {
   EXPECT_FALSE(
       ListeningSocket::Bind({.path = folder.path() + "/no/such/folder"}).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(
-      ListeningSocket::Bind({.path = folder.path() + "/g",
-                             .group = "no-such-group-here"})
+      ListeningSocket::Bind(
+          {.path = folder.path() + "/g", .group = "no-such-group-here"})
           .status()));
 }
 

@@ -56,8 +56,8 @@ absl::StatusOr<base::UniqueFd> TakeLock(const std::string& socket_path) {
   // A holder that ends removes its lock file; then the one opened here is no
   // longer the one that counts.
   for (int attempt = 0; attempt < 16; ++attempt) {
-    base::UniqueFd lock(::open(
-        path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+    base::UniqueFd lock(
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (!lock.ok()) {
       return SystemError(errno, absl::StrCat("can't open the lock ", path));
     }
@@ -113,8 +113,8 @@ absl::StatusOr<gid_t> GroupId(const std::string& name) {
   std::vector<char> buffer(16384);
   group entry;
   group* found = nullptr;
-  const int error = ::getgrnam_r(name.c_str(), &entry, buffer.data(),
-                                 buffer.size(), &found);
+  const int error =
+      ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
   if (found == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         "there is no group \"", name, "\"",
@@ -129,9 +129,9 @@ absl::StatusOr<std::string> ListeningSocket::ParsePath(
     const std::string& endpoint) {
   constexpr size_t kMaxPath = sizeof(sockaddr_un::sun_path) - 1;
   if (endpoint.rfind("unix:", 0) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("endpoint \"", endpoint, "\" is not of the form "
-                     "unix:PATH"));
+    return absl::InvalidArgumentError(absl::StrCat("endpoint \"", endpoint,
+                                                   "\" is not of the form "
+                                                   "unix:PATH"));
   }
   std::string path = endpoint.substr(5);
   if (path.rfind("///", 0) == 0) path.erase(0, 2);
@@ -177,8 +177,8 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Bind(const Options& options) {
   // The group first: changing it may clear bits of the mode.
   if (gid.has_value() &&
       ::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0) {
-    return SystemError(errno, absl::StrCat("can't give ", path, " to group ",
-                                           options.group));
+    return SystemError(
+        errno, absl::StrCat("can't give ", path, " to group ", options.group));
   }
   if (::chmod(path.c_str(), options.mode) != 0) {
     return SystemError(errno, absl::StrCat("can't set the mode of ", path));

@@ -19,7 +19,7 @@
 namespace tvarant {
 
 struct CachedProgram {
-  Program program;   // valid
+  Program program;  // valid
   std::string bytes;
   uint64_t key = 0;  // never given to another program; not 0
   // For errors: the op of a program that has only one, else null.

@@ -19,7 +19,8 @@ namespace tvarant {
 
 TempFolder::TempFolder() {
   const char* base = ::getenv("TEST_TMPDIR");
-  std::string pattern = std::string(base == nullptr ? "/tmp" : base) + "/tXXXXXX";
+  std::string pattern =
+      std::string(base == nullptr ? "/tmp" : base) + "/tXXXXXX";
   // A socket's path is short; Bazel's folders may not be.
   if (pattern.size() > 60) pattern = "/tmp/tXXXXXX";
   if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
@@ -127,7 +128,8 @@ grpc::Status RawClient::Open(const v1::OpenSessionRequest& request) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::seconds(10));
-  const grpc::Status status = device_->OpenSession(&context, request, &session_);
+  const grpc::Status status =
+      device_->OpenSession(&context, request, &session_);
   token_ = session_.token();
   return status;
 }
@@ -195,8 +197,7 @@ grpc::Status RawClient::Close() {
 v1::GetMemoryInfoResponse RawClient::MemoryInfo() {
   v1::GetMemoryInfoRequest request;
   v1::GetMemoryInfoResponse response;
-  EXPECT_TRUE(
-      device_->GetMemoryInfo(Context().get(), request, &response).ok());
+  EXPECT_TRUE(device_->GetMemoryInfo(Context().get(), request, &response).ok());
   return response;
 }
 

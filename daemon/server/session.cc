@@ -94,9 +94,8 @@ absl::Status Session::ReleaseSegments(std::vector<uint64_t> handles,
                                       std::vector<ProgressPoint> after) {
   for (const ProgressPoint& point : after) {
     if (point.stream >= kMaxStreamsPerSession) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("stream ", point.stream, " is not below ",
-                       kMaxStreamsPerSession));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "stream ", point.stream, " is not below ", kMaxStreamsPerSession));
     }
   }
   RETURN_IF_ERROR(resources_.MarkReleased(handles));

@@ -36,8 +36,8 @@ uint64_t KeyOf(const void* token) {
 bool EqualInConstantTime(const SessionToken& a, const char* b) {
   unsigned char different = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    different |= static_cast<unsigned char>(a[i] ^
-                                            static_cast<unsigned char>(b[i]));
+    different |=
+        static_cast<unsigned char>(a[i] ^ static_cast<unsigned char>(b[i]));
   }
   return different == 0;
 }

@@ -43,14 +43,15 @@ absl::StatusOr<std::shared_ptr<void>> SessionResources::TakeQuota(
     uint64_t size_bytes) {
   uint64_t used = used_bytes_->load(std::memory_order_relaxed);
   do {
-    if (size_bytes > limits_.max_bytes || used > limits_.max_bytes - size_bytes) {
+    if (size_bytes > limits_.max_bytes ||
+        used > limits_.max_bytes - size_bytes) {
       const uint64_t quota_left =
           used < limits_.max_bytes ? limits_.max_bytes - used : 0;
-      return absl::ResourceExhaustedError(
-          absl::StrCat("out of memory: asked for ", size_bytes, " bytes, ",
-                       std::min(quota_left, runtime_.free_memory_bytes(device_)),
-                       " bytes are free for this session, which may hold ",
-                       limits_.max_bytes, " and holds ", used));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "out of memory: asked for ", size_bytes, " bytes, ",
+          std::min(quota_left, runtime_.free_memory_bytes(device_)),
+          " bytes are free for this session, which may hold ",
+          limits_.max_bytes, " and holds ", used));
     }
   } while (!used_bytes_->compare_exchange_weak(used, used + size_bytes,
                                                std::memory_order_relaxed));
@@ -117,14 +118,16 @@ std::shared_ptr<StagingBuffer> SessionResources::FindStaging(uint64_t handle) {
   return found == staging_.end() ? nullptr : found->second;
 }
 
-absl::Status SessionResources::MarkReleased(absl::Span<const uint64_t> handles) {
+absl::Status SessionResources::MarkReleased(
+    absl::Span<const uint64_t> handles) {
   base::MutexLock lock(mutex_);
   for (size_t i = 0; i < handles.size(); ++i) {
     const auto found = segments_.find(handles[i]);
     if (found == segments_.end() || found->second.released) {
       for (size_t k = 0; k < i; ++k) segments_[handles[k]].released = false;
       return absl::InvalidArgumentError(
-          absl::StrCat("segment ", handles[i], " is not known, or released "
+          absl::StrCat("segment ", handles[i],
+                       " is not known, or released "
                        "already"));
     }
     found->second.released = true;

@@ -89,8 +89,7 @@ TEST(SessionTest, WantsTheTokenOfTheSession) {
               grpc::StatusCode::UNAUTHENTICATED);
     RawStream stream(client, 0);
     EXPECT_FALSE(stream.ok());
-    EXPECT_EQ(stream.Finish().error_code(),
-              grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(stream.Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
   }
   client.set_token(token);
   EXPECT_TRUE(client.CreateSegment(2, 4096).ok());
@@ -231,9 +230,8 @@ TEST(SessionTest, DeathOfTheClientGivesEverythingBack) {
   ASSERT_TRUE(stream.ok());
   EXPECT_EQ(fixture.server().attached_clients(), 2u);
   client.Die();
-  EXPECT_TRUE(Eventually([&] {
-    return fixture.runtime().free_memory_bytes(0) == 64u << 20;
-  }));
+  EXPECT_TRUE(Eventually(
+      [&] { return fixture.runtime().free_memory_bytes(0) == 64u << 20; }));
   // Its stream has been cancelled and its token is worth nothing.
   EXPECT_FALSE(stream.Receive().has_value());
   EXPECT_EQ(client.CreateSegment(2, 4096).error_code(),
@@ -256,8 +254,8 @@ TEST(SessionTest, WithoutSideConnectionEndsWithItsLastStream) {
     EXPECT_TRUE(client.CreateSegment(2, 4096).ok());
     ASSERT_TRUE(second.Finish().ok());
   }
-  EXPECT_TRUE(Eventually(
-      [&] { return fixture.Count(Counter::kSessionsEnded) == 1; }));
+  EXPECT_TRUE(
+      Eventually([&] { return fixture.Count(Counter::kSessionsEnded) == 1; }));
   EXPECT_EQ(fixture.runtime().free_memory_bytes(0), 64u << 20);
 }
 

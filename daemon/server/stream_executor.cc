@@ -57,8 +57,8 @@ absl::StatusOr<std::unique_ptr<StreamExecutor>> StreamExecutor::Create(
     const ExecutorContext& context, Session& session, uint32_t stream) {
   ASSIGN_OR_RETURN(auto device_stream,
                    context.runtime.CreateStream(session.device()));
-  return std::unique_ptr<StreamExecutor>(new StreamExecutor(
-      context, session, stream, std::move(device_stream)));
+  return std::unique_ptr<StreamExecutor>(
+      new StreamExecutor(context, session, stream, std::move(device_stream)));
 }
 
 StreamExecutor::StreamExecutor(const ExecutorContext& context, Session& session,
@@ -223,8 +223,8 @@ absl::Status StreamExecutor::Read(const TransferBody& transfer) {
   result->set_sequence(current_sequence_);
   std::string* data = result->mutable_data();
   data->resize(transfer.bytes);  // at most kMaxInlineBytes
-  const absl::Status status = device_stream_->Read(
-      *src, transfer.offset_bytes, absl::MakeSpan(*data));
+  const absl::Status status =
+      device_stream_->Read(*src, transfer.offset_bytes, absl::MakeSpan(*data));
   if (!status.ok()) {
     completion_.mutable_reads()->RemoveLast();
     return status;
@@ -239,8 +239,7 @@ absl::Status StreamExecutor::DefineProgram(const ParsedRecord& record) {
   ASSIGN_OR_RETURN(
       std::shared_ptr<const CachedProgram> program,
       context_.programs.Intern(std::string(record.payload, transfer.bytes)));
-  RETURN_IF_ERROR(
-      session_.resources().DefineProgram(transfer.handle, program));
+  RETURN_IF_ERROR(session_.resources().DefineProgram(transfer.handle, program));
   if (programs_.emplace(transfer.handle, std::move(program)).second) {
     context_.counters.Add(Counter::kPrograms);
   }

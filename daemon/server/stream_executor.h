@@ -84,7 +84,7 @@ class StreamExecutor {
   LaunchResolver resolver_;
 
   uint64_t next_sequence_ = 1;
-  uint64_t current_sequence_ = 0;    // of the record that runs
+  uint64_t current_sequence_ = 0;  // of the record that runs
   uint64_t published_sequence_ = 0;
 
   v1::Completion completion_;  // being collected

@@ -117,17 +117,21 @@ TEST_F(StreamTest, WrongHandlesAndRangesFailTheRecord) {
   Serve();
   RawStream stream(*client_, 0);
   std::string records;
-  records += ReadRecord(99, 0, 8);                   // unknown
-  records += ReadRecord(1, 1 << 16, 1);              // past the end
-  records += ReadRecord(1, ~uint64_t{0}, 8);         // wraps
-  records += FillRecord(1, (1 << 14) + 1);           // one element too many
+  records += ReadRecord(99, 0, 8);            // unknown
+  records += ReadRecord(1, 1 << 16, 1);       // past the end
+  records += ReadRecord(1, ~uint64_t{0}, 8);  // wraps
+  records += FillRecord(1, (1 << 14) + 1);    // one element too many
   records += FillRecord(99, 4);
-  records += TransferRecord(RecordKind::kCopyBytes,
-                            {.handle = 1, .offset_bytes = 0, .handle2 = 1,
-                             .offset2_bytes = 8, .bytes = 16});  // overlaps
-  records += TransferRecord(RecordKind::kUploadStaged,
-                            {.handle = 1, .offset_bytes = 0, .handle2 = 44,
-                             .offset2_bytes = 0, .bytes = 16});
+  records += TransferRecord(RecordKind::kCopyBytes, {.handle = 1,
+                                                     .offset_bytes = 0,
+                                                     .handle2 = 1,
+                                                     .offset2_bytes = 8,
+                                                     .bytes = 16});  // overlaps
+  records += TransferRecord(RecordKind::kUploadStaged, {.handle = 1,
+                                                        .offset_bytes = 0,
+                                                        .handle2 = 44,
+                                                        .offset2_bytes = 0,
+                                                        .bytes = 16});
   ASSERT_TRUE(stream.Send(records, 7));
   const auto completion = stream.Receive();
   ASSERT_TRUE(completion.has_value());
@@ -260,16 +264,18 @@ TEST_F(StreamTest, AWaitHoldsUntilTheOtherStreamIsThere) {
   }});
   // The wait arrives before the stream it waits for is open.
   RawStream waiting(*client_, 1);
-  ASSERT_TRUE(waiting.Send(
-      TransferRecord(RecordKind::kWaitEvent, WaitFor(0, 2)) +
-          ReadRecord(1, 0, 4),
-      2));
+  ASSERT_TRUE(
+      waiting.Send(TransferRecord(RecordKind::kWaitEvent, WaitFor(0, 2)) +
+                       ReadRecord(1, 0, 4),
+                   2));
   RawStream working(*client_, 0);
   ASSERT_TRUE(working.Send(
-      FillRecord(1, 4) + TransferRecord(RecordKind::kRecordEvent,
-                                        {.handle = 5, .offset_bytes = 0,
-                                         .handle2 = 0, .offset2_bytes = 0,
-                                         .bytes = 0}),
+      FillRecord(1, 4) +
+          TransferRecord(RecordKind::kRecordEvent, {.handle = 5,
+                                                    .offset_bytes = 0,
+                                                    .handle2 = 0,
+                                                    .offset2_bytes = 0,
+                                                    .bytes = 0}),
       2));
   EXPECT_EQ(Completed(1), 0u);
   go.Notify();
@@ -282,9 +288,9 @@ TEST_F(StreamTest, AnUnknownEventIsNotWaitedFor) {
   RawStream stream(*client_, 0);
   TransferBody unknown = WaitFor(0, 0);
   unknown.handle2 = 0;
-  ASSERT_TRUE(stream.Send(TransferRecord(RecordKind::kWaitEvent, unknown) +
-                              ReadRecord(1, 0, 4),
-                          2));
+  ASSERT_TRUE(stream.Send(
+      TransferRecord(RecordKind::kWaitEvent, unknown) + ReadRecord(1, 0, 4),
+      2));
   EXPECT_TRUE(stream.Receive().has_value());
 }
 
@@ -300,13 +306,12 @@ TEST_F(StreamTest, WaitsForImpossiblePointsFailOrEndWithTheSession) {
   EXPECT_EQ(completion->failures_size(), 2);
 
   RawStream stuck(*client_, 1);
-  ASSERT_TRUE(stuck.Send(
-      TransferRecord(RecordKind::kWaitEvent, WaitFor(9, 1)), 1));
+  ASSERT_TRUE(
+      stuck.Send(TransferRecord(RecordKind::kWaitEvent, WaitFor(9, 1)), 1));
   client_->Die();
   EXPECT_FALSE(stuck.Receive().has_value());
-  EXPECT_TRUE(Eventually([&] {
-    return fixture_->runtime().free_memory_bytes(0) == 64u << 20;
-  }));
+  EXPECT_TRUE(Eventually(
+      [&] { return fixture_->runtime().free_memory_bytes(0) == 64u << 20; }));
 }
 
 TEST_F(StreamTest, ReleasedSegmentsStayUntilTheirPoint) {

@@ -28,8 +28,8 @@ constexpr std::string_view kPointwiseIntroduction = R"(
 
 `a`, `b`, `c` are earlier values of the program. float16 and bfloat16 compute
 in float32, bool and the integers up to 32 bits in int32. Integer arithmetic
-wraps; integer division by zero gives 0. A float op on NaN gives NaN unless
-its line says otherwise.
+wraps; integer division by zero fails the launch. A float op on NaN gives NaN
+unless its line says otherwise.
 
 | number | name | operands | computes in | result | value |
 |---:|---|---:|---|---|---|

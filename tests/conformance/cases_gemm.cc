@@ -77,21 +77,21 @@ absl::Status RunGemm(Backend& backend, const std::string& name, DType dtype,
     RETURN_IF_ERROR(backend.Run(launch));
     // The absolute part grows with the sum: |terms| <= 1 each.
     const Real scale = 4 + std::sqrt(static_cast<Real>(e.k)) * 4;
-    RETURN_IF_ERROR(ExpectValues(name, c,
-                                 [&](int64_t i) {
-                                   const Dims at = c.CoordinatesOf(i);
-                                   Real sum = 0;
-                                   for (int64_t k = 0; k < e.k; ++k) {
-                                     sum +=
-                                         a.Get(a.IndexOf({at[0], at[1], k})) *
-                                         b.Get(b.IndexOf({at[0], k, at[2]}));
-                                   }
-                                   sum *= alpha;
-                                   if (bias != Bias::kNone)
-                                     sum += beta * added.Get(i);
-                                   return Activate(act, sum);
-                                 },
-                                 {.ulps = 8, .absolute = scale}));
+    const std::vector<Real> a_values = a.Values(), b_values = b.Values();
+    const auto want = [&](int64_t i) {
+      const int64_t row = i / e.n, column = i % e.n;  // row: of all batches
+      const Real* a_row = a_values.data() + row * e.k;
+      const Real* b_matrix = b_values.data() + row / e.m * e.k * e.n;
+      Real sum = 0;
+      for (int64_t k = 0; k < e.k; ++k) {
+        sum += a_row[k] * b_matrix[k * e.n + column];
+      }
+      sum *= alpha;
+      if (bias != Bias::kNone) sum += beta * added.Get(i);
+      return Activate(act, sum);
+    };
+    RETURN_IF_ERROR(
+        ExpectValues(name, c, want, {.ulps = 8, .absolute = scale}));
   }
   return absl::OkStatus();
 }

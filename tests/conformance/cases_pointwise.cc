@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "tests/conformance/cases.h"
@@ -168,7 +169,9 @@ void AddIntCase(const Row& row, DType dtype, int64_t alpha, CaseList& cases) {
                const std::vector<int64_t>& pool = reference.inputs[operand];
                tensor.Fill([&](int64_t) -> Real {
                  if (!pool.empty()) return pool[random() % pool.size()];
-                 return RandomInt(dtype, random);
+                 const Real value = RandomInt(dtype, random);
+                 const bool zero = RoundTo(dtype, value) == 0;
+                 return reference.divides && operand == 1 && zero ? 3 : value;
                });
              },
              [&](const std::vector<Tensor>& src, int64_t i) -> Real {
@@ -182,11 +185,44 @@ void AddIntCase(const Row& row, DType dtype, int64_t alpha, CaseList& cases) {
        }});
 }
 
+// The launch fails, and the device goes on.
+absl::Status RunDivisionByZero(Backend& backend, const Row& row, DType dtype) {
+  const Program program = OneOp(row, dtype, 1);
+  for (const int64_t n : {1, 70, 40000}) {
+    Tensor a(dtype, {n}), b(dtype, {n}), y(dtype, {n});
+    a.Fill([](int64_t i) { return i % 100; });
+    b.Fill([](int64_t) { return 3; });
+    b.Set(n / 2, 0);
+    Launch launch(Kernel::kPointwise);
+    launch.program = &program;
+    launch.dst = {&y};
+    launch.src = {&a, &b};
+    const absl::Status status = backend.Run(launch);
+    if (status.code() != absl::StatusCode::kInvalidArgument ||
+        !absl::StrContains(status.message(), "ZeroDivisionError")) {
+      return absl::InternalError(
+          absl::StrCat("division by zero gives ", status.ToString(),
+                       ", want INVALID_ARGUMENT ZeroDivisionError"));
+    }
+    b.Set(n / 2, 3);
+    RETURN_IF_ERROR(backend.Run(launch));
+  }
+  return absl::OkStatus();
+}
+
 void AddIntCases(const Row& row, CaseList& cases) {
   if (!IntReferenceOf(row.op).value) return;
   for (const DType dtype : kIntDTypes) {
     AddIntCase(row, dtype, 1, cases);
     if (TakesAlpha(row.op)) AddIntCase(row, dtype, -3, cases);
+    if (!IntReferenceOf(row.op).divides) continue;
+    cases.push_back(
+        {absl::StrCat("pointwise/", row.name, "/", NameOf(dtype), "/by_zero"),
+         Kernel::kPointwise,
+         {row.op},
+         [=](Backend& backend) {
+           return RunDivisionByZero(backend, row, dtype);
+         }});
   }
   if (IsForBool(row.op)) AddIntCase(row, DType::kBool, 1, cases);
 }

@@ -354,7 +354,11 @@ absl::Status RunReduce(Backend& backend, const std::string& name,
         [&](int64_t i) {
           return reference.value(ElementsOf(x, y, i, reduction.dims), scalar);
         },
-        reference.tolerance));
+        {.ulps = reference.tolerance.ulps,
+         .absolute = reference.tolerance.absolute == 0
+                         ? 0
+                         : reference.tolerance.absolute +
+                               static_cast<Real>(count) / 16}));
     if (launch.dst.size() < 2) continue;
     RETURN_IF_ERROR(ExpectValues(
         absl::StrCat(name, " second output"), second,

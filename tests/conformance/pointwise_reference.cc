@@ -124,7 +124,6 @@ int64_t WrapTo(uint64_t value, int bits) {
 uint64_t U(int64_t value) { return static_cast<uint64_t>(value); }
 
 int64_t IntDivTrunc(int64_t a, int64_t b, int bits) {
-  if (b == 0) return 0;
   if (b == -1) return WrapTo(-U(a), bits);
   return a / b;
 }
@@ -139,6 +138,14 @@ int64_t IntDivFloor(int64_t a, int64_t b, int bits) {
 int64_t IntRemainder(int64_t a, int64_t b) {
   const int64_t rest = IntFmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+IntReference Division(
+    std::function<int64_t(int64_t, int64_t, int64_t, int64_t, int)> value) {
+  IntReference reference;
+  reference.value = std::move(value);
+  reference.divides = true;
+  return reference;
 }
 
 int64_t IntPow(int64_t a, int64_t b, int bits) {
@@ -333,7 +340,8 @@ FloatReference FloatReferenceOf(PointwiseOp op) {
           [](Real a, Real b, Real c, Real) {
             return a * b > c ? a : std::log1p(std::exp(a * b)) / b;
           },
-          kAny, kPositive, {20.0L});
+          // exp of a product has the product's error many times over.
+          kAny, kPositive, {20.0L}, {.ulps = 256});
     case PointwiseOp::kElu:
       return Unary([](Real a) { return a > 0 ? a : std::expm1(a); });
     case PointwiseOp::kLogSigmoid:
@@ -424,19 +432,19 @@ IntReference IntReferenceOf(PointwiseOp op) {
         return WrapTo(U(a) - U(b), bits);
       });
     case PointwiseOp::kDivTrunc:
-      return Int([](int64_t a, int64_t b, int64_t, int64_t, int bits) {
+      return Division([](int64_t a, int64_t b, int64_t, int64_t, int bits) {
         return IntDivTrunc(a, b, bits);
       });
     case PointwiseOp::kDivFloor:
-      return Int([](int64_t a, int64_t b, int64_t, int64_t, int bits) {
+      return Division([](int64_t a, int64_t b, int64_t, int64_t, int bits) {
         return IntDivFloor(a, b, bits);
       });
     case PointwiseOp::kRemainder:
-      return Int([](int64_t a, int64_t b, int64_t, int64_t, int) {
+      return Division([](int64_t a, int64_t b, int64_t, int64_t, int) {
         return IntRemainder(a, b);
       });
     case PointwiseOp::kFmod:
-      return Int([](int64_t a, int64_t b, int64_t, int64_t, int) {
+      return Division([](int64_t a, int64_t b, int64_t, int64_t, int) {
         return IntFmod(a, b);
       });
     case PointwiseOp::kPow:

@@ -32,6 +32,7 @@ struct IntReference {
                         int bits)>
       value;
   std::vector<int64_t> inputs[3];  // empty: any
+  bool divides = false;            // b = 0 is an error
 };
 
 FloatReference FloatReferenceOf(PointwiseOp op);

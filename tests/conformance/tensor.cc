@@ -57,7 +57,7 @@ uint16_t HalfBits(Real value) {
   return sign | static_cast<uint16_t>((exponent + 14) << 10) | mantissa;
 }
 
-Real HalfValue(uint16_t bits) {
+Real ComputeHalfValue(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int mantissa = bits & 0x3ff;
   Real magnitude;
@@ -70,6 +70,17 @@ Real HalfValue(uint16_t bits) {
     magnitude = std::ldexp(Real(mantissa + 1024), exponent - 25);
   }
   return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+Real HalfValue(uint16_t bits) {
+  static const std::vector<Real>* const kValues = [] {
+    auto* values = new std::vector<Real>;
+    for (int i = 0; i <= UINT16_MAX; ++i) {
+      values->push_back(ComputeHalfValue(static_cast<uint16_t>(i)));
+    }
+    return values;
+  }();
+  return (*kValues)[bits];
 }
 
 template <typename T>
@@ -285,6 +296,12 @@ void Tensor::Set(int64_t index, Real value, Real imag) {
   char* at = bytes_.data() + PositionOf(index);
   StoreValue(dtype_, value, at);
   if (IsComplex(dtype_)) StoreValue(dtype_, imag, at + SizeOf(dtype_) / 2);
+}
+
+std::vector<Real> Tensor::Values() const {
+  std::vector<Real> values;
+  for (int64_t i = 0; i < numel_; ++i) values.push_back(Get(i));
+  return values;
 }
 
 int64_t Tensor::IndexOf(const Dims& at) const {

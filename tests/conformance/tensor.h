@@ -56,6 +56,8 @@ class Tensor {
   // By row-major index. Get gives the real part of a complex element.
   Real Get(int64_t index) const;
   Real GetImag(int64_t index) const;
+  // All of them, by row-major index.
+  std::vector<Real> Values() const;
   // Rounds to the dtype.
   void Set(int64_t index, Real value, Real imag = 0);
   // Row-major index of an element by its coordinates, and back.

@@ -6,7 +6,9 @@ Names are those of op_db, a variant after a dot; a type may follow after a dash.
 from __future__ import annotations
 
 # Works wrong or not at all: why. A pass fails.
-EXPECTED_FAILURES: dict[str, str] = {}
+EXPECTED_FAILURES: dict[str, str] = {
+    "to_sparse": "the device has dense tensors only",
+}
 
 # Can't be run on any device but CUDA: why.
 SKIPPED: dict[str, str] = {
@@ -32,6 +34,7 @@ RANDOM: frozenset[str] = frozenset(
     nn.functional.fractional_max_pool3d svd_lowrank pca_lowrank nn.functional.dropout
     nn.functional.dropout2d nn.functional.dropout3d nn.functional.alpha_dropout
     nn.functional.feature_alpha_dropout.with_train
+    nn.functional.multi_head_attention_forward
     """.split()
 )
 

@@ -33,7 +33,7 @@ FLOAT_UNARY = {
         name: (getattr(torch, name), domain)
         for domain, names in (
             (ANY, "exp exp2 expm1 sin cos tan sinh cosh tanh atan asinh erf erfc"),
-            (ANY, "sigmoid rad2deg deg2rad sinc logit"),
+            (ANY, "sigmoid rad2deg deg2rad sinc"),
             (UNIT, "asin acos atanh"),
             (POSITIVE, "log log2 log10 log1p sqrt rsqrt reciprocal lgamma"),
             (ABOVE_ONE, "acosh"),
@@ -41,7 +41,6 @@ FLOAT_UNARY = {
         for name in names.split()
     },
 }
-FLOAT_UNARY["logit"] = (torch.logit, (0.01, 0.99))
 FLOAT_UNARY["reciprocal"] = (torch.reciprocal, (0.5, 5))
 REAL_UNARY = {
     name: getattr(torch, name)
@@ -120,7 +119,13 @@ class TestUnary:
                 x = make(4, 7, dtype=dtype, low=-5, high=5)
                 for layout, value in layouts(x).items():
                     with grid.case(dtype, layout):
-                        compare(function, value, **tolerance(dtype))
+                        # The CPU's own logsigmoid always makes dense results.
+                        compare(
+                            function,
+                            value,
+                            strides=name != "logsigmoid",
+                            **tolerance(dtype),
+                        )
 
     @pytest.mark.parametrize("name", [*FLOAT_UNARY, *REAL_UNARY, *ACTIVATIONS])
     def test_special_values(self, name):
@@ -289,8 +294,8 @@ BITWISE = {
     "and": operator.and_,
     "or": operator.or_,
     "xor": operator.xor,
-    "shl": operator.lshift,
-    "shr": operator.rshift,
+    "shl": torch.bitwise_left_shift,
+    "shr": torch.bitwise_right_shift,
 }
 
 

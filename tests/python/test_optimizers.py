@@ -84,7 +84,7 @@ def test_other_dtypes(name, dtype):
 
 
 @pytest.mark.parametrize(
-    "name,limit", [("SGD", 1), ("SGD momentum", 2), ("Adam", 8), ("AdamW", 9)]
+    "name,limit", [("SGD", 1), ("SGD momentum", 3), ("Adam", 8), ("AdamW", 9)]
 )
 @pytest.mark.parametrize("parameters", [10, 200])
 def test_few_launches_whatever_the_number_of_parameters(name, limit, parameters):
@@ -97,9 +97,10 @@ def test_few_launches_whatever_the_number_of_parameters(name, limit, parameters)
     torch.tvarant.synchronize()
     before = torch.tvarant.counters()
     optimizer.step()
-    after = torch.tvarant.counters()
-    assert after["launches"] - before["launches"] <= limit
-    assert after["round_trips"] == before["round_trips"]
+    assert torch.tvarant.counters()["round_trips"] == before["round_trips"]
+    torch.tvarant.synchronize()
+    launches = torch.tvarant.counters()["launches"] - before["launches"]
+    assert 0 < launches <= limit
 
 
 def test_transposed_parameters():

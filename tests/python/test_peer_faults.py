@@ -317,7 +317,7 @@ class TestAutograd:
         x, w = torch.randn(3, 4), torch.randn(5, 4)
         grads = []
         for device in ("cpu", "tvarant"):
-            leaves = [t.to(device).requires_grad_() for t in (x, w)]
+            leaves = [t.clone().to(device).requires_grad_() for t in (x, w)]
             function(*leaves).backward()
             grads.append([leaf.grad for leaf in leaves])
         assert_same(grads[1], grads[0], rtol=1e-4, atol=1e-5)

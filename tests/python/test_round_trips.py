@@ -47,7 +47,16 @@ class TestTraining:
         assert round_trips(step) == 0
 
     def test_a_step_that_reads_its_loss_waits_once(self, step):
-        assert round_trips(lambda: step().item()) == 1
+        assert round_trips(lambda: step().item()) <= 1
+        x = torch.eye(512, device=DEVICE)
+
+        def late() -> None:
+            y = x
+            for _ in range(20):  # so that the device is not done when asked
+                y = y @ x
+            step().item()
+
+        assert round_trips(late) == 1
 
     def test_many_steps(self, step):
         def epoch():
@@ -66,6 +75,9 @@ class TestTraining:
 
     def test_no_fallback_in_a_step(self, step, no_fallback):
         step()
+
+
+SIDE: list[torch.Stream] = []
 
 
 class TestOps:
@@ -90,9 +102,7 @@ class TestOps:
             lambda d: torch.tensor([1.0, 2.0]).to(DEVICE, non_blocking=True),
             lambda d: d.expand(4, 32, 32).sum(0),
             lambda d: torch.tvarant.Event().record(),
-            lambda d: torch.tvarant.Stream().wait_stream(
-                torch.tvarant.current_stream()
-            ),
+            lambda d: SIDE[0].wait_stream(torch.tvarant.current_stream()),
             lambda d: torch.tvarant.memory_allocated(),
             lambda d: torch.tvarant.get_rng_state(),
             lambda d: F.scaled_dot_product_attention(d[None], d[None], d[None]),
@@ -101,8 +111,7 @@ class TestOps:
     )
     def test_none(self, function):
         d = self.x.to(DEVICE)
-        if "Stream()" in str(getattr(function, "__code__", None).co_names):
-            torch.tvarant.Stream()
+        SIDE[:] = [torch.tvarant.Stream()]
         assert round_trips(lambda: function(d)) == 0
 
     @pytest.mark.parametrize(

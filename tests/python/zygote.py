@@ -42,7 +42,6 @@ if _request is not None:
         os.close(_fd)
     for _name, _value in _request["env"].items():
         os.environ[_name] = _value
-    sys.stdin = open(os.devnull)
     sys.argv = ["-c"]
     # In the globals of this module: what a script leaves there dies as late as
     # the globals of any main program.

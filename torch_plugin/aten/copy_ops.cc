@@ -104,7 +104,18 @@ at::Tensor EmptyDevice(at::IntArrayRef sizes, c10::ScalarType type,
 void CopyOnHost(const at::Tensor& src, const at::Tensor& dst) {
   // Nothing of the copy inside a copy is for autograd to see.
   at::AutoDispatchBelowADInplaceOrView guard;
-  dst.copy_(src);
+  if (src.scalar_type() == dst.scalar_type() ||
+      (!src.is_neg() && !dst.is_neg())) {
+    dst.copy_(src);
+    return;
+  }
+  // PyTorch's fast conversions between float and half overlook the bit.
+  const at::Tensor value = src.resolve_neg();
+  if (dst.is_neg()) {
+    dst._neg_view().copy_(value.neg());
+  } else {
+    dst.copy_(value);
+  }
 }
 
 // True if the host may write the tensor's mapped bytes now.

@@ -159,8 +159,7 @@ Tensor ActGradient(const Tensor& grad, const Tensor& x, const Tensor& weight,
   return at::gelu_backward(grad, z, act == Act::kGelu ? "none" : "tanh");
 }
 
-class LinearActFunction
-    : public torch::autograd::Function<LinearActFunction> {
+class LinearActFunction : public torch::autograd::Function<LinearActFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x,
                         const Tensor& weight, const OptionalTensor& bias,
@@ -199,8 +198,8 @@ class LinearActFunction
     }
     if (context->needs_input_grad(1)) {
       const Tensor inputs = x.reshape({-1, k});
-      result[1] = trans_b ? at::matmul(rows.t(), inputs)
-                          : at::matmul(inputs.t(), rows);
+      result[1] =
+          trans_b ? at::matmul(rows.t(), inputs) : at::matmul(inputs.t(), rows);
     }
     if (has_bias && context->needs_input_grad(2)) {
       result[2] = rows.sum(0).reshape_as(saved[2]);
@@ -290,8 +289,7 @@ Tensor CallPointwise(at::TensorList inputs, IntArrayRef ops, IntArrayRef a,
 
 // Keeps the program and the inputs; the backward pass runs the program again,
 // op by op, and asks PyTorch for the gradient of that.
-class PointwiseFunction
-    : public torch::autograd::Function<PointwiseFunction> {
+class PointwiseFunction : public torch::autograd::Function<PointwiseFunction> {
  public:
   static Tensor forward(AutogradContext* context, const variable_list& inputs,
                         std::vector<int64_t> ops, std::vector<int64_t> a,
@@ -322,10 +320,9 @@ class PointwiseFunction
     };
     const std::vector<int64_t> ops = ints("ops"), a = ints("a"), b = ints("b"),
                                input_ids = ints("input_ids");
-    const std::vector<double> alphas =
-                                  context->saved_data["alphas"].toDoubleVector(),
-                              consts =
-                                  context->saved_data["consts"].toDoubleVector();
+    const std::vector<double>
+        alphas = context->saved_data["alphas"].toDoubleVector(),
+        consts = context->saved_data["consts"].toDoubleVector();
     at::AutoGradMode with_grad(true);
     variable_list wanted;
     for (Tensor& input : inputs) {

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -395,6 +396,41 @@ void CpuFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack,
   Count(counted_as != nullptr ? std::string(counted_as)
                               : c10::toString(op.operator_name()));
   Call(op, stack).Run();
+}
+
+void RegisterStructuredFallbacks() {
+  using c10::DispatchKey;
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  // "aten::add" for add, add_ and all their overloads.
+  auto family = [](const c10::OperatorName& name) {
+    std::string family = name.name;
+    if (!family.empty() && family.back() == '_') family.pop_back();
+    return family;
+  };
+  std::set<std::string> native;
+  std::vector<c10::OperatorName> candidates;
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    const std::optional<c10::OperatorHandle> op = dispatcher.findOp(name);
+    if (!op.has_value()) continue;
+    if (op->hasKernelForDispatchKey(DispatchKey::PrivateUse1)) {
+      native.insert(family(name));
+    } else if (op->hasKernelForDispatchKey(
+                   DispatchKey::CompositeExplicitAutogradNonFunctional) &&
+               op->hasKernelForDispatchKey(DispatchKey::CPU)) {
+      candidates.push_back(name);
+    }
+  }
+  // Registrations last as long as the library object: for ever.
+  static auto* library = new torch::Library(
+      torch::Library::IMPL, "aten", DispatchKey::PrivateUse1, __FILE__,
+      __LINE__);
+  for (const c10::OperatorName& name : candidates) {
+    if (native.count(family(name)) != 0) continue;
+    library->impl(
+        c10::toString(name).c_str(),
+        torch::CppFunction::makeFromBoxedFunction<&BoxedFallback>());
+  }
 }
 
 std::map<std::string, uint64_t> FallbackStats() {

@@ -26,6 +26,12 @@ namespace tvarant::torch_plugin {
 void CpuFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack,
                  const char* counted_as = nullptr);
 
+// Sends structured ops without a kernel here to the fallback as a whole. By
+// themselves they would reach a composite that makes the results on the device
+// and passes only the filling on, with an internal error for mixed devices.
+// Call once, when all kernels have been registered.
+void RegisterStructuredFallbacks();
+
 // How often each op has fallen back.
 std::map<std::string, uint64_t> FallbackStats();
 void ResetFallbackStats();

@@ -117,8 +117,7 @@ class ForeachLaunch {
     PointwiseKey key;
     key.emit = emit_;
     key.type = ToDType(out_[0].scalar_type());
-    const size_t num_operands =
-        1 + num_inputs_ + (shared_ != nullptr ? 1 : 0);
+    const size_t num_operands = 1 + num_inputs_ + (shared_ != nullptr ? 1 : 0);
     key.num_operands = static_cast<uint8_t>(num_operands);
     key.num_parameters =
         static_cast<uint8_t>(per_group_.empty() ? numbers_.size() : 1);
@@ -433,8 +432,8 @@ void NonFiniteCheckAndUnscale(TensorList self, Tensor& found_inf,
               "found_inf must be a float tensor.");
   std::vector<Tensor> marks;
   for (const Tensor& gradient : self) {
-    TORCH_CHECK(OnDevice(gradient), "a gradient is not on tvarant: ",
-                gradient.device());
+    TORCH_CHECK(OnDevice(gradient),
+                "a gradient is not on tvarant: ", gradient.device());
     marks.push_back(at::mul(gradient, 0).sum(at::kFloat));
   }
   const Tensor bad = at::isnan(at::stack(marks).sum());
@@ -481,12 +480,11 @@ Tensor& UpdateScale(Tensor& scale, Tensor& growth_tracker,
 
 namespace native = at::native;
 
-#define TVARANT_UNARY(name, Op)                                      \
-  m.impl("_foreach_" #name,                                          \
-         &Unary<EmitUnary<PointwiseOp::k##Op>,                       \
-                &native::foreach_tensor_##name##_slow>);             \
-  m.impl("_foreach_" #name "_",                                      \
-         &UnaryInplace<EmitUnary<PointwiseOp::k##Op>,                \
+#define TVARANT_UNARY(name, Op)                                             \
+  m.impl("_foreach_" #name, &Unary<EmitUnary<PointwiseOp::k##Op>,           \
+                                   &native::foreach_tensor_##name##_slow>); \
+  m.impl("_foreach_" #name "_",                                             \
+         &UnaryInplace<EmitUnary<PointwiseOp::k##Op>,                       \
                        &native::foreach_tensor_##name##_slow_>)
 
 #define TVARANT_NUMBERS(name, Op, slow)                                     \
@@ -511,17 +509,16 @@ namespace native = at::native;
          &WithList<EmitBinary<PointwiseOp::k##Op>,                      \
                    &native::foreach_tensor_##slow##_list_kernel_slow>); \
   m.impl("_foreach_" #name "_.List",                                    \
-         &WithListInplace<                                              \
-             EmitBinary<PointwiseOp::k##Op>,                            \
-             &native::foreach_tensor_##slow##_list_kernel_slow_>)
+         &WithListInplace<EmitBinary<PointwiseOp::k##Op>,               \
+                          &native::foreach_tensor_##slow##_list_kernel_slow_>)
 
-#define TVARANT_SCALED_LIST(name, Op)                                          \
-  m.impl("_foreach_" #name ".List",                                            \
-         &WithScaledList<EmitBinary<PointwiseOp::k##Op>, Emit##Op##Scaled,     \
-                         &native::foreach_tensor_##name##_list_kernel_slow>);  \
-  m.impl("_foreach_" #name "_.List",                                           \
-         &WithScaledListInplace<                                               \
-             EmitBinary<PointwiseOp::k##Op>, Emit##Op##Scaled,                 \
+#define TVARANT_SCALED_LIST(name, Op)                                         \
+  m.impl("_foreach_" #name ".List",                                           \
+         &WithScaledList<EmitBinary<PointwiseOp::k##Op>, Emit##Op##Scaled,    \
+                         &native::foreach_tensor_##name##_list_kernel_slow>); \
+  m.impl("_foreach_" #name "_.List",                                          \
+         &WithScaledListInplace<                                              \
+             EmitBinary<PointwiseOp::k##Op>, Emit##Op##Scaled,                \
              &native::foreach_tensor_##name##_list_kernel_slow_>)
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -465,6 +465,9 @@ Tensor DropoutBackward(const Tensor& grad_output, const Tensor& mask,
     return FallbackTensor("native_dropout_backward", "", grad_output, mask,
                           scale);
   }
+  if (!grad_output.is_floating_point()) {
+    return grad_output.mul(mask).mul(scale);
+  }
   Tensor out;
   auto iter = at::TensorIteratorConfig()
                   .add_output(out)

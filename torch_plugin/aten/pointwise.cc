@@ -72,9 +72,9 @@ class ProgramTable {
     Emitter emitter(key);
     const int result = key.emit(emitter);
     const Program program = std::move(emitter).Finish(result);
-    const PointwiseProgram defined{device.DefineProgram(program),
-                                   program.num_float_scalars(),
-                                   program.num_int_scalars()};
+    const PointwiseProgram defined{
+        device.DefineProgram(program), program.num_inputs(),
+        program.num_float_scalars(), program.num_int_scalars()};
     programs_.emplace(key, defined);
     return defined;
   }
@@ -131,7 +131,7 @@ class PointwiseLaunch {
     params_.dst = operands_.data();
     params_.num_dst = 1;
     params_.src = operands_.data() + 1;
-    params_.num_src = num_tensors_ - 1;
+    params_.num_src = program.num_inputs;
   }
   void Run() { device_.Launch(params_); }
 

@@ -105,9 +105,11 @@ void RunPointwise(at::TensorIteratorBase& iter, EmitFn emit,
                   Parameters parameters = {},
                   std::optional<ScalarType> type = std::nullopt);
 
-// A defined program, with the number of scalars that a launch brings.
+// A defined program, with the operands and scalars that a launch brings: an op
+// may ignore its last inputs.
 struct PointwiseProgram {
   uint64_t handle = 0;
+  int num_inputs = 0;
   int num_floats = 0;
   int num_ints = 0;
 };

@@ -229,10 +229,18 @@ using Fmod =
     Dividing<"fmod", "Tensor", "Tensor_out", meta::structured_fmod_Tensor,
              EmitNoBool<PointwiseOp::kFmod>>;
 
+// The half types round the quotient before it is cut, as PyTorch does.
+int EmitDivTrunc(Emitter& e) {
+  if (e.type() == DType::kFloat16 || e.type() == DType::kBFloat16) {
+    const int quotient = e.Cast(e.Div(e.In(0), e.In(1)), e.type());
+    return e.Op(PointwiseOp::kTrunc, quotient);
+  }
+  return EmitNoBool<PointwiseOp::kDivTrunc>(e);
+}
+
 EmitFn EmitterOfMode(const std::optional<c10::string_view>& mode) {
   if (!mode.has_value()) return EmitBinary<PointwiseOp::kDiv>;
-  return *mode == "trunc" ? EmitNoBool<PointwiseOp::kDivTrunc>
-                          : EmitNoBool<PointwiseOp::kDivFloor>;
+  return *mode == "trunc" ? EmitDivTrunc : EmitNoBool<PointwiseOp::kDivFloor>;
 }
 
 Tensor DivMode(const Tensor& self, const Tensor& other,
@@ -411,6 +419,7 @@ Tensor Logical(const Tensor& self, const Tensor& other) {
   }
   Tensor out;
   auto iter = at::TensorIteratorConfig()
+                  .check_all_same_dtype(false)
                   .set_check_mem_overlap(true)
                   .declare_static_dtype(ScalarType::Bool)
                   .add_owned_output(out)

@@ -47,11 +47,9 @@ int EmitClamp(Emitter& e) {
   return e.Op(PointwiseOp::kClamp, e.In(0), e.Scalar(0), e.Scalar(1));
 }
 int EmitClampMin(Emitter& e) {
-  RefuseBool(e, "clamp_min");
   return e.Op(PointwiseOp::kMaximum, e.In(0), e.Scalar(0));
 }
 int EmitClampMax(Emitter& e) {
-  RefuseBool(e, "clamp_max");
   return e.Op(PointwiseOp::kMinimum, e.In(0), e.Scalar(0));
 }
 int EmitClampTensors(Emitter& e) {
@@ -59,11 +57,9 @@ int EmitClampTensors(Emitter& e) {
   return e.Op(PointwiseOp::kClamp, e.In(0), e.In(1), e.In(2));
 }
 int EmitClampMinTensor(Emitter& e) {
-  RefuseBool(e, "clamp_min");
   return e.Op(PointwiseOp::kMaximum, e.In(0), e.In(1));
 }
 int EmitClampMaxTensor(Emitter& e) {
-  RefuseBool(e, "clamp_max");
   return e.Op(PointwiseOp::kMinimum, e.In(0), e.In(1));
 }
 

@@ -84,7 +84,6 @@
 #include <ATen/ops/xlogy.h>
 
 #include <algorithm>
-
 #include <array>
 
 #include "torch_plugin/aten/launch.h"
@@ -245,8 +244,7 @@ at::Tensor RunUnary(PointwiseOp op, const at::Tensor& x) {
   }
 }
 
-at::Tensor RunBinary(PointwiseOp op, const at::Tensor& x,
-                     const at::Tensor& y) {
+at::Tensor RunBinary(PointwiseOp op, const at::Tensor& x, const at::Tensor& y) {
   switch (op) {
     case PointwiseOp::kDivTrunc:
       return at::div(x, y, "trunc");
@@ -398,14 +396,12 @@ Program BuildProgram(const ProgramArrays& program,
         values.push_back(number(program.consts[i]));
         break;
       case PointwiseOp::kScale:
-        values.push_back(
-            builder.Op(PointwiseOp::kMul, type, x, number(alpha)));
+        values.push_back(builder.Op(PointwiseOp::kMul, type, x, number(alpha)));
         break;
       case PointwiseOp::kAdd: {
-        const int scaled =
-            alpha == 1.0
-                ? y
-                : builder.Op(PointwiseOp::kMul, type, y, number(alpha));
+        const int scaled = alpha == 1.0 ? y
+                                        : builder.Op(PointwiseOp::kMul, type, y,
+                                                     number(alpha));
         values.push_back(builder.Op(op, type, x, scaled));
         break;
       }

@@ -29,6 +29,9 @@ struct Numbers {
 // Fills a strided target.
 void Fill(const Tensor& target, const Numbers& numbers,
           const OptionalGenerator& generator) {
+  // A generator of the device brings any tensor here.
+  TORCH_CHECK(OnDevice(target), "Expected a '", target.device().type(),
+              "' device type for generator but found 'tvarant'");
   // Elements of 64 bits take Philox's words in pairs.
   const auto n = static_cast<uint64_t>(target.numel());
   const bool pairs = target.element_size() == 8;

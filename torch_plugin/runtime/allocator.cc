@@ -15,6 +15,13 @@ void Report(const Block& block, int64_t change) {
       c10::Device(c10::DeviceType::PrivateUse1, 0));
 }
 
+c10::CachingAllocator::Stat ToStat(const MemoryStat& stat) {
+  return {stat.current, stat.peak, stat.allocated, stat.freed};
+}
+c10::CachingAllocator::StatArray ToStats(const PooledStat& stat) {
+  return {ToStat(stat.all), ToStat(stat.small_pool), ToStat(stat.large_pool)};
+}
+
 void Delete(void* context) {
   if (InBadFork()) return;
   auto* block = static_cast<Block*>(context);
@@ -86,9 +93,24 @@ void DeviceAllocator::recordStream(const c10::DataPtr& data,
 
 c10::CachingDeviceAllocator::DeviceStats DeviceAllocator::getDeviceStats(
     c10::DeviceIndex device) {
+  c10::CachingDeviceAllocator::DeviceStats stats;
   DeviceImpl* impl = DeviceImpl::GetIfConnected(device);
-  return impl == nullptr ? c10::CachingDeviceAllocator::DeviceStats()
-                         : impl->allocator().Stats();
+  if (impl == nullptr) return stats;
+  const MemoryStats counted = impl->allocator().Stats();
+  stats.allocation = ToStats(counted.allocation);
+  stats.segment = ToStats(counted.segment);
+  stats.active = ToStats(counted.active);
+  stats.inactive_split = ToStats(counted.inactive_split);
+  stats.allocated_bytes = ToStats(counted.allocated_bytes);
+  stats.reserved_bytes = ToStats(counted.reserved_bytes);
+  stats.active_bytes = ToStats(counted.active_bytes);
+  stats.inactive_split_bytes = ToStats(counted.inactive_split_bytes);
+  stats.requested_bytes = ToStats(counted.requested_bytes);
+  stats.num_alloc_retries = counted.num_alloc_retries;
+  stats.num_ooms = counted.num_ooms;
+  stats.num_device_alloc = counted.num_device_alloc;
+  stats.num_device_free = counted.num_device_free;
+  return stats;
 }
 
 void DeviceAllocator::resetAccumulatedStats(c10::DeviceIndex device) {

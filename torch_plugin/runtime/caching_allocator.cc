@@ -7,36 +7,8 @@
 namespace tvarant::torch_plugin {
 namespace {
 
-using c10::CachingAllocator::Stat;
-using c10::CachingAllocator::StatArray;
-
-constexpr size_t kAggregate = 0;
-constexpr size_t kSmallPool = 1;
-constexpr size_t kLargePool = 2;
-
 uint64_t RoundUp(uint64_t bytes, uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
-}
-
-void Increase(StatArray& stats, bool is_small, uint64_t amount) {
-  stats[kAggregate].increase(amount);
-  stats[is_small ? kSmallPool : kLargePool].increase(amount);
-}
-void Decrease(StatArray& stats, bool is_small, uint64_t amount) {
-  stats[kAggregate].decrease(amount);
-  stats[is_small ? kSmallPool : kLargePool].decrease(amount);
-}
-
-template <typename F>
-void ForEachStat(c10::CachingDeviceAllocator::DeviceStats& stats, F f) {
-  for (StatArray* array :
-       {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split,
-        &stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
-        &stats.inactive_split_bytes, &stats.requested_bytes}) {
-    for (Stat& stat : *array) f(stat);
-  }
-  f(stats.oversize_allocations);
-  f(stats.oversize_segments);
 }
 
 }  // namespace
@@ -142,8 +114,8 @@ Block* CachingAllocator::TakeFromPool(Pool& pool, uint64_t size) {
   free.erase(it);
   if (block->previous != nullptr || block->next != nullptr) {
     const bool is_small = block->segment->is_small;
-    Decrease(stats_.inactive_split, is_small, 1);
-    Decrease(stats_.inactive_split_bytes, is_small, block->size_bytes);
+    stats_.inactive_split.Decrease(is_small, 1);
+    stats_.inactive_split_bytes.Decrease(is_small, block->size_bytes);
   }
   return Split(pool, block, size);
 }
@@ -166,8 +138,8 @@ Block* CachingAllocator::Split(Pool& pool, Block* block, uint64_t size) {
   block->next = tail;
   block->size_bytes = size;
   (is_small ? pool.small : pool.large).insert(tail);
-  Increase(stats_.inactive_split, is_small, 1);
-  Increase(stats_.inactive_split_bytes, is_small, rest);
+  stats_.inactive_split.Increase(is_small, 1);
+  stats_.inactive_split_bytes.Increase(is_small, rest);
   return block;
 }
 
@@ -177,19 +149,19 @@ void CachingAllocator::MarkAllocated(Block* block, uint64_t requested) {
   block->requested_bytes = requested;
   block->allocated_at = source_.LastSequence(block->stream);
   ++block->segment->live_blocks;
-  Increase(stats_.allocation, is_small, 1);
-  Increase(stats_.allocated_bytes, is_small, block->size_bytes);
-  Increase(stats_.active, is_small, 1);
-  Increase(stats_.active_bytes, is_small, block->size_bytes);
-  Increase(stats_.requested_bytes, is_small, requested);
+  stats_.allocation.Increase(is_small, 1);
+  stats_.allocated_bytes.Increase(is_small, block->size_bytes);
+  stats_.active.Increase(is_small, 1);
+  stats_.active_bytes.Increase(is_small, block->size_bytes);
+  stats_.requested_bytes.Increase(is_small, requested);
 }
 
 void CachingAllocator::Free(Block* block) noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
   const bool is_small = block->segment->is_small;
-  Decrease(stats_.allocation, is_small, 1);
-  Decrease(stats_.allocated_bytes, is_small, block->size_bytes);
-  Decrease(stats_.requested_bytes, is_small, block->requested_bytes);
+  stats_.allocation.Decrease(is_small, 1);
+  stats_.allocated_bytes.Decrease(is_small, block->size_bytes);
+  stats_.requested_bytes.Decrease(is_small, block->requested_bytes);
   if (abandoned_) {
     Retire(block);
     return;
@@ -207,8 +179,8 @@ void CachingAllocator::Free(Block* block) noexcept {
       return;
     }
   }
-  Decrease(stats_.active, is_small, 1);
-  Decrease(stats_.active_bytes, is_small, block->size_bytes);
+  stats_.active.Decrease(is_small, 1);
+  stats_.active_bytes.Decrease(is_small, block->size_bytes);
   --block->segment->live_blocks;
   if (block->size_bytes <= kLargestBinned) {
     block->state = Block::State::kBinned;
@@ -245,8 +217,8 @@ void CachingAllocator::ReturnPassed() {
     }
     Block* block = waiting.block;
     const bool is_small = block->segment->is_small;
-    Decrease(stats_.active, is_small, 1);
-    Decrease(stats_.active_bytes, is_small, block->size_bytes);
+    stats_.active.Decrease(is_small, 1);
+    stats_.active_bytes.Decrease(is_small, block->size_bytes);
     --block->segment->live_blocks;
     Merge(block);
   }
@@ -259,8 +231,8 @@ void CachingAllocator::Merge(Block* block) {
   FreeSet& free = is_small ? pool.small : pool.large;
   auto absorb = [&](Block* gone) {
     free.erase(gone);
-    Decrease(stats_.inactive_split, is_small, 1);
-    Decrease(stats_.inactive_split_bytes, is_small, gone->size_bytes);
+    stats_.inactive_split.Decrease(is_small, 1);
+    stats_.inactive_split_bytes.Decrease(is_small, gone->size_bytes);
     block->size_bytes += gone->size_bytes;
     block->previous_use = std::max(block->previous_use, gone->previous_use);
   };
@@ -283,8 +255,8 @@ void CachingAllocator::Merge(Block* block) {
   if (block->previous == nullptr) block->segment->first = block;
   free.insert(block);
   if (block->previous != nullptr || block->next != nullptr) {
-    Increase(stats_.inactive_split, is_small, 1);
-    Increase(stats_.inactive_split_bytes, is_small, block->size_bytes);
+    stats_.inactive_split.Increase(is_small, 1);
+    stats_.inactive_split_bytes.Increase(is_small, block->size_bytes);
   }
 }
 
@@ -323,8 +295,8 @@ client::Status CachingAllocator::AllocateNew(uint64_t bytes, bool is_small,
   std::lock_guard<std::mutex> lock(mutex_);
   segments_.insert(segment);
   ++stats_.num_device_alloc;
-  Increase(stats_.segment, is_small, 1);
-  Increase(stats_.reserved_bytes, is_small, bytes);
+  stats_.segment.Increase(is_small, 1);
+  stats_.reserved_bytes.Increase(is_small, bytes);
   if (!is_small) large_bytes_ += bytes;
   Block* block = NewBlock();
   block->allocator = this;
@@ -368,8 +340,8 @@ void CachingAllocator::ReleaseUnused() {
     }
     for (Segment* segment : unused) {
       ++stats_.num_device_free;
-      Decrease(stats_.segment, segment->is_small, 1);
-      Decrease(stats_.reserved_bytes, segment->is_small, segment->size_bytes);
+      stats_.segment.Decrease(segment->is_small, 1);
+      stats_.reserved_bytes.Decrease(segment->is_small, segment->size_bytes);
       if (!segment->is_small) large_bytes_ -= segment->size_bytes;
     }
   }
@@ -434,63 +406,56 @@ void CachingAllocator::Abandon() noexcept {
   }
 }
 
-c10::CachingDeviceAllocator::DeviceStats CachingAllocator::Stats() {
+MemoryStats CachingAllocator::Stats() {
   std::lock_guard<std::mutex> lock(mutex_);
   return stats_;
 }
 
 void CachingAllocator::ResetAccumulatedStats() {
   std::lock_guard<std::mutex> lock(mutex_);
-  ForEachStat(stats_, [](Stat& stat) { stat.reset_accumulated(); });
+  stats_.ForEach([](MemoryStat& stat) { stat.ResetAccumulated(); });
   stats_.num_alloc_retries = 0;
   stats_.num_ooms = 0;
-  stats_.num_sync_all_streams = 0;
   stats_.num_device_alloc = 0;
   stats_.num_device_free = 0;
 }
 
 void CachingAllocator::ResetPeakStats() {
   std::lock_guard<std::mutex> lock(mutex_);
-  ForEachStat(stats_, [](Stat& stat) { stat.reset_peak(); });
+  stats_.ForEach([](MemoryStat& stat) { stat.ResetPeak(); });
 }
 
-std::vector<c10::CachingDeviceAllocator::SegmentInfo>
-CachingAllocator::Snapshot() {
-  std::vector<c10::CachingDeviceAllocator::SegmentInfo> infos;
+std::vector<SegmentSnapshot> CachingAllocator::Snapshot() {
+  std::vector<SegmentSnapshot> snapshots;
   std::lock_guard<std::mutex> lock(mutex_);
-  if (abandoned_) return infos;
+  if (abandoned_) return snapshots;
   for (const Segment* segment : segments_) {
-    c10::CachingDeviceAllocator::SegmentInfo& info = infos.emplace_back();
-    info.address = reinterpret_cast<size_t>(segment->base);
-    info.total_size = segment->size_bytes;
-    info.is_large = !segment->is_small;
-    info.stream = reinterpret_cast<void*>(
-        static_cast<uintptr_t>(segment->stream));
+    SegmentSnapshot& snapshot = snapshots.emplace_back();
+    snapshot.address = reinterpret_cast<uint64_t>(segment->base);
+    snapshot.size_bytes = segment->size_bytes;
+    snapshot.stream = segment->stream;
+    snapshot.is_small = segment->is_small;
     for (const Block* block = segment->first; block != nullptr;
          block = block->next) {
-      c10::CachingDeviceAllocator::BlockInfo& part =
-          info.blocks.emplace_back();
-      part.size = block->size_bytes;
-      part.allocated = block->state == Block::State::kAllocated;
-      part.active =
-          part.allocated || block->state == Block::State::kWaiting;
-      part.requested_size = part.active ? block->requested_bytes : 0;
-      if (part.allocated) info.allocated_size += part.size;
-      if (part.active) info.active_size += part.size;
-      info.requested_size += part.requested_size;
+      SegmentSnapshot::Part& part = snapshot.parts.emplace_back();
+      part.size_bytes = block->size_bytes;
+      part.is_allocated = block->state == Block::State::kAllocated;
+      part.is_active =
+          part.is_allocated || block->state == Block::State::kWaiting;
+      part.requested_bytes = part.is_active ? block->requested_bytes : 0;
     }
   }
-  return infos;
+  return snapshots;
 }
 
 uint64_t CachingAllocator::AllocatedBytes() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return static_cast<uint64_t>(stats_.allocated_bytes[kAggregate].current);
+  return static_cast<uint64_t>(stats_.allocated_bytes.all.current);
 }
 
 uint64_t CachingAllocator::ReservedBytes() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return static_cast<uint64_t>(stats_.reserved_bytes[kAggregate].current);
+  return static_cast<uint64_t>(stats_.reserved_bytes.all.current);
 }
 
 std::string CachingAllocator::UsageText() {

@@ -21,8 +21,6 @@
 #ifndef TVARANT_TORCH_PLUGIN_RUNTIME_CACHING_ALLOCATOR_H_
 #define TVARANT_TORCH_PLUGIN_RUNTIME_CACHING_ALLOCATOR_H_
 
-#include <c10/core/CachingDeviceAllocator.h>
-
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -33,6 +31,7 @@
 
 #include "client/client.h"
 #include "torch_plugin/runtime/arena.h"
+#include "torch_plugin/runtime/memory_stats.h"
 
 namespace tvarant::torch_plugin {
 
@@ -121,10 +120,10 @@ class CachingAllocator {
   // reserved (and mapped ones readable) until their last block is freed.
   void Abandon() noexcept;
 
-  c10::CachingDeviceAllocator::DeviceStats Stats();
+  MemoryStats Stats();
   void ResetAccumulatedStats();
   void ResetPeakStats();
-  std::vector<c10::CachingDeviceAllocator::SegmentInfo> Snapshot();
+  std::vector<SegmentSnapshot> Snapshot();
   uint64_t AllocatedBytes();
   uint64_t ReservedBytes();
 
@@ -180,7 +179,7 @@ class CachingAllocator {
   std::vector<Block*> spare_blocks_;
   uint64_t large_bytes_ = 0;  // in large segments
   bool abandoned_ = false;
-  c10::CachingDeviceAllocator::DeviceStats stats_;
+  MemoryStats stats_;
 };
 
 }  // namespace tvarant::torch_plugin

@@ -201,17 +201,17 @@ TEST_F(CachingAllocatorTest, CountsLikeCuda) {
   Block* a = allocator_.Allocate(1000, 0);
   Block* b = allocator_.Allocate(3 * kMiB, 0);
   auto stats = allocator_.Stats();
-  EXPECT_EQ(stats.allocated_bytes[0].current, 1024 + 3 * int64_t{kMiB});
-  EXPECT_EQ(stats.allocated_bytes[1].current, 1024);
-  EXPECT_EQ(stats.requested_bytes[0].current, 1000 + 3 * int64_t{kMiB});
-  EXPECT_EQ(stats.reserved_bytes[0].current, 10 * int64_t{kMiB});
-  EXPECT_EQ(stats.allocation[0].current, 2);
+  EXPECT_EQ(stats.allocated_bytes.all.current, 1024 + 3 * int64_t{kMiB});
+  EXPECT_EQ(stats.allocated_bytes.small_pool.current, 1024);
+  EXPECT_EQ(stats.requested_bytes.all.current, 1000 + 3 * int64_t{kMiB});
+  EXPECT_EQ(stats.reserved_bytes.all.current, 10 * int64_t{kMiB});
+  EXPECT_EQ(stats.allocation.all.current, 2);
   allocator_.Free(b);
-  EXPECT_EQ(allocator_.Stats().allocated_bytes[0].current, 1024);
-  EXPECT_EQ(allocator_.Stats().allocated_bytes[0].peak,
+  EXPECT_EQ(allocator_.Stats().allocated_bytes.all.current, 1024);
+  EXPECT_EQ(allocator_.Stats().allocated_bytes.all.peak,
             1024 + 3 * int64_t{kMiB});
   allocator_.ResetPeakStats();
-  EXPECT_EQ(allocator_.Stats().allocated_bytes[0].peak, 1024);
+  EXPECT_EQ(allocator_.Stats().allocated_bytes.all.peak, 1024);
   allocator_.Free(a);
 }
 
@@ -266,8 +266,8 @@ TEST_F(CachingAllocatorTest, RandomUseNeverOverlaps) {
   for (Block* block : live) allocator_.Free(block);
   allocator_.EmptyCache();
   EXPECT_EQ(device_.used(), 0u);
-  EXPECT_EQ(allocator_.Stats().reserved_bytes[0].current, 0);
-  EXPECT_EQ(allocator_.Stats().inactive_split_bytes[0].current, 0);
+  EXPECT_EQ(allocator_.Stats().reserved_bytes.all.current, 0);
+  EXPECT_EQ(allocator_.Stats().inactive_split_bytes.all.current, 0);
 }
 
 }  // namespace

@@ -70,6 +70,23 @@ class Part {
   std::array<int64_t, kMaxRank> strides_;
 };
 
+// A complex number is true when either of its parts is not 0.
+absl::Status CopyTruth(const Tensor& dst, const Tensor& real,
+                       const Tensor& imaginary, ThreadPool& pool) {
+  ProgramBuilder builder;
+  const int a = builder.Load(0, real.dtype);
+  const int b = builder.Load(1, real.dtype);
+  builder.Store(builder.Op(PointwiseOp::kLogicalOr, DType::kBool, a, b));
+  const Program program = std::move(builder).Build();
+  const Tensor src[2] = {real, imaginary};
+  HostLaunch launch;
+  launch.kernel = Kernel::kPointwise;
+  launch.program = &program;
+  launch.dst = absl::MakeConstSpan(&dst, 1);
+  launch.src = absl::MakeConstSpan(src, 2);
+  return RunPointwise(launch, pool);
+}
+
 absl::Status CopyComplex(const Tensor& dst, const Tensor& src, uint32_t flags,
                          ThreadPool& pool) {
   const bool negate = (flags & kNegate) != 0;
@@ -80,6 +97,10 @@ absl::Status CopyComplex(const Tensor& dst, const Tensor& src, uint32_t flags,
     return absl::OkStatus();
   }
   const Part real(src, 0);
+  if (dst.dtype == DType::kBool) {
+    const Part imaginary(src, 1);
+    return CopyTruth(dst, real.tensor(), imaginary.tensor(), pool);
+  }
   if (!IsComplex(dst.dtype)) return CopyReal(dst, real.tensor(), negate, pool);
   if (dst.dtype == src.dtype && !negate && !conjugate) {
     BitCopy(dst, src, pool);

@@ -1,11 +1,36 @@
 #include "daemon/kernels/host/host_kernels.h"
 
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "daemon/kernels/host/isa.h"
+#include "proto/base/dtype.h"
+#include "proto/base/status_macros.h"
 
 namespace tvarant::host {
+namespace {
+
+// Byte offsets come from clients; loops assume that elements are aligned.
+absl::Status CheckAlignment(absl::Span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors) {
+    const uintptr_t mask = std::min<uintptr_t>(SizeOf(tensor.dtype), 8) - 1;
+    if (tensor.present() &&
+        (reinterpret_cast<uintptr_t>(tensor.data) & mask) != 0) {
+      return absl::InvalidArgumentError(
+          "an operand is not aligned to its elements");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status RunHostKernel(const HostLaunch& launch, ThreadPool& pool) {
+  RETURN_IF_ERROR(CheckAlignment(launch.dst));
+  RETURN_IF_ERROR(CheckAlignment(launch.src));
   switch (launch.kernel) {
     case Kernel::kPointwise:
       return RunPointwise(launch, pool);

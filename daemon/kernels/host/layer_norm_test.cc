@@ -25,8 +25,8 @@ double ToleranceOf(DType dtype) {
 }
 
 // A null pointer stands for an absent operand.
-absl::Status Run(Kernel kernel, const std::vector<TestTensor*>& dst,
-                 const std::vector<TestTensor*>& src, int threads = 2) {
+absl::Status Launch(Kernel kernel, const std::vector<TestTensor*>& dst,
+                    const std::vector<TestTensor*>& src, int threads = 2) {
   ThreadPool pool(threads);
   std::vector<Tensor> outputs, inputs;
   for (TestTensor* t : dst) outputs.push_back(t ? t->tensor() : Tensor{});
@@ -65,7 +65,7 @@ void CheckForward(TestTensor& x, TestTensor* weight, TestTensor* bias,
   const int64_t m = x.sizes()[0], n = x.sizes()[1];
   TestTensor y(x.dtype(), {m, n}), mean(stats, {m}), rstd(stats, {m});
   ASSERT_TRUE(
-      Run(Kernel::kLayerNorm, {&y, &mean, &rstd}, {&x, weight, bias}).ok());
+      Launch(Kernel::kLayerNorm, {&y, &mean, &rstd}, {&x, weight, bias}).ok());
   const double tolerance = ToleranceOf(x.dtype());
   for (int64_t row = 0; row < m; ++row) {
     const Stats s = StatsOf(x, row, n);
@@ -111,8 +111,8 @@ void CheckBackward(DType dtype, int64_t m, int64_t n, bool weighted) {
     rstd.Set(row, s.rstd);
   }
   TestTensor dx(dtype, {m, n}), dweight(dtype, {n}), dbias(dtype, {n});
-  ASSERT_TRUE(Run(Kernel::kLayerNormBackward, {&dx, &dweight, &dbias},
-                  {&dy, &x, &mean, &rstd, weighted ? &weight : nullptr})
+  ASSERT_TRUE(Launch(Kernel::kLayerNormBackward, {&dx, &dweight, &dbias},
+                     {&dy, &x, &mean, &rstd, weighted ? &weight : nullptr})
                   .ok());
   std::vector<double> want_dweight(n), want_dbias(n);
   const double tolerance = ToleranceOf(dtype);
@@ -161,8 +161,8 @@ TEST(LayerNormTest, AbsentGradientsAreNotComputed) {
   TestTensor mean(DType::kFloat32, {4}), rstd(DType::kFloat32, {4});
   TestTensor dbias(DType::kFloat32, {6});
   FillRandom(x, 1), FillRandom(dy, 2), FillRandom(mean, 3), FillRandom(rstd, 4);
-  ASSERT_TRUE(Run(Kernel::kLayerNormBackward, {nullptr, nullptr, &dbias},
-                  {&dy, &x, &mean, &rstd, nullptr})
+  ASSERT_TRUE(Launch(Kernel::kLayerNormBackward, {nullptr, nullptr, &dbias},
+                     {&dy, &x, &mean, &rstd, nullptr})
                   .ok());
   for (int64_t i = 0; i < 6; ++i) {
     double want = 0;
@@ -178,8 +178,8 @@ TEST(LayerNormTest, SumsDoNotDependOnThreads) {
   std::vector<double> first;
   for (int threads : {1, 2, 5}) {
     TestTensor dweight(DType::kFloat32, {40}), dbias(DType::kFloat32, {40});
-    ASSERT_TRUE(Run(Kernel::kLayerNormBackward, {nullptr, &dweight, &dbias},
-                    {&dy, &x, &mean, &rstd, nullptr}, threads)
+    ASSERT_TRUE(Launch(Kernel::kLayerNormBackward, {nullptr, &dweight, &dbias},
+                       {&dy, &x, &mean, &rstd, nullptr}, threads)
                     .ok());
     std::vector<double> all;
     for (int64_t i = 0; i < 40; ++i) {
@@ -196,8 +196,8 @@ TEST(LayerNormTest, EmptyGradientsAreZero) {
   TestTensor mean(DType::kFloat32, {0}), rstd(DType::kFloat32, {0});
   TestTensor dweight(DType::kFloat32, {3}), dbias(DType::kFloat32, {3});
   for (int64_t i = 0; i < 3; ++i) dweight.Set(i, 7), dbias.Set(i, 7);
-  ASSERT_TRUE(Run(Kernel::kLayerNormBackward, {nullptr, &dweight, &dbias},
-                  {&dy, &x, &mean, &rstd, nullptr})
+  ASSERT_TRUE(Launch(Kernel::kLayerNormBackward, {nullptr, &dweight, &dbias},
+                     {&dy, &x, &mean, &rstd, nullptr})
                   .ok());
   for (int64_t i = 0; i < 3; ++i) {
     EXPECT_EQ(dweight.Get(i), 0);
@@ -208,7 +208,7 @@ TEST(LayerNormTest, EmptyGradientsAreZero) {
 TEST(LayerNormTest, RefusesIntegers) {
   TestTensor x(DType::kInt32, {1, 3}), f(DType::kFloat32, {1});
   EXPECT_EQ(
-      Run(Kernel::kLayerNorm, {&x, &f, &f}, {&x, nullptr, nullptr}).code(),
+      Launch(Kernel::kLayerNorm, {&x, &f, &f}, {&x, nullptr, nullptr}).code(),
       absl::StatusCode::kUnimplemented);
 }
 

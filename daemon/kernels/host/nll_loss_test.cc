@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t kNone = 0, kMean = 1, kSum = 2;
 
-absl::Status Run(Kernel kernel, const std::vector<TestTensor*>& dst,
-                 const std::vector<TestTensor*>& src, int64_t reduction,
-                 int64_t ignore) {
+absl::Status Launch(Kernel kernel, const std::vector<TestTensor*>& dst,
+                    const std::vector<TestTensor*>& src, int64_t reduction,
+                    int64_t ignore) {
   ThreadPool pool(2);
   std::vector<Tensor> outputs, inputs;
   for (TestTensor* t : dst) outputs.push_back(t ? t->tensor() : Tensor{});
@@ -58,8 +58,8 @@ void Check(DType dtype, int64_t reduction, bool weighted, int64_t ignore) {
       reduction == kNone ? TestTensor::Dims{kRows} : TestTensor::Dims{};
   TestTensor loss(dtype, loss_sizes), total(dtype, {});
   TestTensor* weights = weighted ? &weight : nullptr;
-  ASSERT_TRUE(Run(Kernel::kNllLoss, {&loss, &total}, {&logp, &target, weights},
-                  reduction, ignore)
+  ASSERT_TRUE(Launch(Kernel::kNllLoss, {&loss, &total},
+                     {&logp, &target, weights}, reduction, ignore)
                   .ok());
   std::vector<double> w(kRows);
   double sum = 0, sum_w = 0;
@@ -77,7 +77,9 @@ void Check(DType dtype, int64_t reduction, bool weighted, int64_t ignore) {
   if (reduction == kMean) {
     EXPECT_TRUE(Near(loss.Get(0), sum / sum_w, tolerance, 0));
   }
-  if (reduction == kSum) EXPECT_TRUE(Near(loss.Get(0), sum, tolerance, 0));
+  if (reduction == kSum) {
+    EXPECT_TRUE(Near(loss.Get(0), sum, tolerance, 0));
+  }
   if (reduction != kNone) {
     EXPECT_TRUE(Near(total.Get(0), sum_w, tolerance, 0));
   }
@@ -85,8 +87,8 @@ void Check(DType dtype, int64_t reduction, bool weighted, int64_t ignore) {
   TestTensor dloss(dtype, loss_sizes), dlogp(dtype, {kRows, kClasses});
   for (int64_t i = 0; i < dloss.numel(); ++i) dloss.Set(i, 1.5 + i);
   for (int64_t i = 0; i < dlogp.numel(); ++i) dlogp.Set(i, 9);
-  ASSERT_TRUE(Run(Kernel::kNllLossBackward, {&dlogp},
-                  {&dloss, &target, weights, &total}, reduction, ignore)
+  ASSERT_TRUE(Launch(Kernel::kNllLossBackward, {&dlogp},
+                     {&dloss, &target, weights, &total}, reduction, ignore)
                   .ok());
   for (int64_t i = 0; i < kRows; ++i) {
     for (int64_t c = 0; c < kClasses; ++c) {
@@ -118,13 +120,13 @@ TEST(NllLossTest, AllIgnored) {
   TestTensor loss(DType::kFloat32, {}), total(DType::kFloat32, {});
   for (int64_t i = 0; i < 6; ++i) logp.Set(i, -1);
   target.SetInt(0, -100), target.SetInt(1, -100);
-  ASSERT_TRUE(Run(Kernel::kNllLoss, {&loss, &total}, {&logp, &target, nullptr},
-                  kMean, -100)
+  ASSERT_TRUE(Launch(Kernel::kNllLoss, {&loss, &total},
+                     {&logp, &target, nullptr}, kMean, -100)
                   .ok());
   EXPECT_TRUE(std::isnan(loss.Get(0)));
   EXPECT_EQ(total.Get(0), 0);
-  ASSERT_TRUE(Run(Kernel::kNllLoss, {&loss, &total}, {&logp, &target, nullptr},
-                  kSum, -100)
+  ASSERT_TRUE(Launch(Kernel::kNllLoss, {&loss, &total},
+                     {&logp, &target, nullptr}, kSum, -100)
                   .ok());
   EXPECT_EQ(loss.Get(0), 0);
 }
@@ -132,8 +134,8 @@ TEST(NllLossTest, AllIgnored) {
 TEST(NllLossTest, EmptyBatch) {
   TestTensor logp(DType::kFloat32, {0, 3}), target(DType::kInt64, {0});
   TestTensor loss(DType::kFloat32, {}), total(DType::kFloat32, {});
-  ASSERT_TRUE(Run(Kernel::kNllLoss, {&loss, &total}, {&logp, &target, nullptr},
-                  kMean, -100)
+  ASSERT_TRUE(Launch(Kernel::kNllLoss, {&loss, &total},
+                     {&logp, &target, nullptr}, kMean, -100)
                   .ok());
   EXPECT_TRUE(std::isnan(loss.Get(0)));
 }
@@ -143,14 +145,14 @@ TEST(NllLossTest, TargetOutOfRange) {
   TestTensor loss(DType::kFloat32, {3}), total(DType::kFloat32, {});
   for (int64_t i = 0; i < 12; ++i) logp.Set(i, -1);
   target.SetInt(0, 1), target.SetInt(1, 5), target.SetInt(2, -1);
-  absl::Status status = Run(Kernel::kNllLoss, {&loss, &total},
-                            {&logp, &target, nullptr}, kNone, -100);
+  absl::Status status = Launch(Kernel::kNllLoss, {&loss, &total},
+                               {&logp, &target, nullptr}, kNone, -100);
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(status.message(), "Target 5 is out of bounds.");
   EXPECT_EQ(loss.Get(0), 1);
   TestTensor dlogp(DType::kFloat32, {3, 4});
-  status = Run(Kernel::kNllLossBackward, {&dlogp},
-               {&loss, &target, nullptr, &total}, kNone, -100);
+  status = Launch(Kernel::kNllLossBackward, {&dlogp},
+                  {&loss, &target, nullptr, &total}, kNone, -100);
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(dlogp.Get(1), -1);
   EXPECT_TRUE(dlogp.Untouched());
@@ -161,8 +163,8 @@ TEST(NllLossTest, UInt8Target) {
   TestTensor loss(DType::kFloat32, {}), total(DType::kFloat32, {});
   for (int64_t i = 0; i < 200; ++i) logp.Set(i, -static_cast<double>(i));
   target.SetInt(0, 150);
-  ASSERT_TRUE(Run(Kernel::kNllLoss, {&loss, &total}, {&logp, &target, nullptr},
-                  kSum, -100)
+  ASSERT_TRUE(Launch(Kernel::kNllLoss, {&loss, &total},
+                     {&logp, &target, nullptr}, kSum, -100)
                   .ok());
   EXPECT_EQ(loss.Get(0), 150);
 }

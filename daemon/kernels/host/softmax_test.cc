@@ -25,8 +25,8 @@ double ToleranceOf(DType dtype) {
   }
 }
 
-absl::Status Run(Kernel kernel, const std::vector<TestTensor*>& src,
-                 TestTensor& dst, int64_t dim, int threads = 2) {
+absl::Status Launch(Kernel kernel, const std::vector<TestTensor*>& src,
+                    TestTensor& dst, int64_t dim, int threads = 2) {
   ThreadPool pool(threads);
   std::vector<Tensor> inputs;
   for (TestTensor* t : src) inputs.push_back(t->tensor());
@@ -68,7 +68,7 @@ void ForEachLine(const Dims& sizes, int64_t dim, Body body) {
 
 void ExpectForward(TestTensor& x, TestTensor& y, int64_t dim, bool log) {
   const Kernel kernel = log ? Kernel::kLogSoftmax : Kernel::kSoftmax;
-  ASSERT_TRUE(Run(kernel, {&x}, y, dim).ok());
+  ASSERT_TRUE(Launch(kernel, {&x}, y, dim).ok());
   ForEachLine(x.sizes(), dim, [&](const std::vector<int64_t>& line) {
     double max = -INFINITY, sum = 0;
     for (int64_t i : line) max = std::max(max, x.Get(i));
@@ -87,7 +87,7 @@ void ExpectBackward(TestTensor& dy, TestTensor& y, TestTensor& dx, int64_t dim,
                     bool log) {
   const Kernel kernel =
       log ? Kernel::kLogSoftmaxBackward : Kernel::kSoftmaxBackward;
-  ASSERT_TRUE(Run(kernel, {&dy, &y}, dx, dim).ok());
+  ASSERT_TRUE(Launch(kernel, {&dy, &y}, dx, dim).ok());
   ForEachLine(y.sizes(), dim, [&](const std::vector<int64_t>& line) {
     double sum = 0;
     for (int64_t i : line) sum += log ? dy.Get(i) : dy.Get(i) * y.Get(i);
@@ -153,13 +153,13 @@ void Infinities() {
   x.Set(9, 1);
   for (int64_t i = 18; i < 27; ++i) x.Set(i, 0);
   x.Set(20, std::numeric_limits<double>::quiet_NaN());
-  ASSERT_TRUE(Run(Kernel::kSoftmax, {&x}, y, 1).ok());
+  ASSERT_TRUE(Launch(Kernel::kSoftmax, {&x}, y, 1).ok());
   for (int64_t i = 0; i < 9; ++i) {
     EXPECT_TRUE(std::isnan(y.Get(i)));
     EXPECT_EQ(y.Get(9 + i), i == 0 ? 1 : 0);
     EXPECT_TRUE(std::isnan(y.Get(18 + i)));
   }
-  ASSERT_TRUE(Run(Kernel::kLogSoftmax, {&x}, y, 1).ok());
+  ASSERT_TRUE(Launch(Kernel::kLogSoftmax, {&x}, y, 1).ok());
   EXPECT_TRUE(std::isnan(y.Get(0)));
   EXPECT_EQ(y.Get(9), 0);
   EXPECT_EQ(y.Get(10), -inf);
@@ -170,7 +170,7 @@ TEST(SoftmaxTest, Infinities) { ForEachIsa(Infinities); }
 TEST(SoftmaxTest, LargeValuesDoNotOverflow) {
   TestTensor x(DType::kFloat32, {1, 3}), y(DType::kFloat32, {1, 3});
   x.Set(0, 1e30), x.Set(1, 1e30), x.Set(2, -1e30);
-  ASSERT_TRUE(Run(Kernel::kSoftmax, {&x}, y, 1).ok());
+  ASSERT_TRUE(Launch(Kernel::kSoftmax, {&x}, y, 1).ok());
   EXPECT_EQ(y.Get(0), 0.5);
   EXPECT_EQ(y.Get(2), 0);
 }
@@ -186,17 +186,17 @@ TEST(SoftmaxTest, HalfIntoFloat) {
 
 TEST(SoftmaxTest, EmptyAndScalar) {
   TestTensor x(DType::kFloat32, {0, 3}), y(DType::kFloat32, {0, 3});
-  EXPECT_TRUE(Run(Kernel::kSoftmax, {&x}, y, 1).ok());
-  EXPECT_TRUE(Run(Kernel::kLogSoftmax, {&x}, y, 0).ok());
+  EXPECT_TRUE(Launch(Kernel::kSoftmax, {&x}, y, 1).ok());
+  EXPECT_TRUE(Launch(Kernel::kLogSoftmax, {&x}, y, 0).ok());
   TestTensor a(DType::kFloat32, {}), b(DType::kFloat32, {});
   a.Set(0, 5);
-  ASSERT_TRUE(Run(Kernel::kSoftmax, {&a}, b, 0).ok());
+  ASSERT_TRUE(Launch(Kernel::kSoftmax, {&a}, b, 0).ok());
   EXPECT_EQ(b.Get(0), 1);
 }
 
 TEST(SoftmaxTest, RefusesIntegers) {
   TestTensor x(DType::kInt32, {2, 3}), y(DType::kFloat32, {2, 3});
-  EXPECT_EQ(Run(Kernel::kSoftmax, {&x}, y, 1).code(),
+  EXPECT_EQ(Launch(Kernel::kSoftmax, {&x}, y, 1).code(),
             absl::StatusCode::kUnimplemented);
 }
 

@@ -227,6 +227,14 @@ def _maybe_exchange_device(device: int) -> int:
     return _exchange_device(device)
 
 
+def __getattr__(name: str) -> Any:
+    # torch.utils.checkpoint keeps the random state only of a device whose module
+    # says so by this name.
+    if name == "_initialized":
+        return _C.is_initialized()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "DeviceProperties",
     "Event",

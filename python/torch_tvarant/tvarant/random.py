@@ -16,15 +16,23 @@ from torch_tvarant import _C
 from torch_tvarant._utils import Device, _get_device_index
 
 
+def _unsigned(seed: int) -> int:
+    """PyTorch takes negative seeds too, as the same bits."""
+    seed = int(seed)
+    if not -(2**63) <= seed < 2**64:
+        raise RuntimeError(f"Overflow when unpacking long long: seed {seed}")
+    return seed % 2**64
+
+
 def manual_seed(seed: int) -> None:
     """Seeds the current device."""
-    _C.manual_seed(int(seed), _C.current_device())
+    _C.manual_seed(_unsigned(seed), _C.current_device())
 
 
 def manual_seed_all(seed: int) -> None:
     """Seeds every device."""
     for index in range(_C.device_count()):
-        _C.manual_seed(int(seed), index)
+        _C.manual_seed(_unsigned(seed), index)
 
 
 def seed() -> int:

@@ -40,8 +40,16 @@ class Stream(torch.Stream):
         return f"torch.tvarant.Stream(device={self.device}, id={self.stream_id})"
 
 
-class Event(torch.Event):
-    """A point in a stream.
+class _EventType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return type(instance) is torch.Event and instance.device.type == "tvarant"
+
+
+class Event(torch.Event, metaclass=_EventType):
+    """A point in a stream: a ``torch.Event`` of this device.
+
+    No class of its own: ``torch.Event.elapsed_time`` takes no subclass. Events
+    that a stream made are instances too.
 
     Args:
         enable_timing: whether `elapsed_time` may be asked.
@@ -49,13 +57,10 @@ class Event(torch.Event):
 
     def __new__(
         cls, enable_timing: bool = False, blocking: bool = False, **kwargs: Any
-    ) -> Event:
-        return super().__new__(
-            cls, device="tvarant", enable_timing=enable_timing, blocking=blocking
+    ) -> torch.Event:
+        return torch.Event(
+            device="tvarant", enable_timing=enable_timing, blocking=blocking
         )
-
-    def __repr__(self) -> str:
-        return "torch.tvarant.Event()"
 
 
 def _wrap(stream: torch.Stream) -> Stream:

@@ -3,6 +3,7 @@
 #include "daemon/kernels/host/gemm/gemm_element.h"
 #include "daemon/kernels/host/gemm/gemm_epilogue.h"
 #include "daemon/kernels/host/gemm/gemm_few_rows.h"
+#include "daemon/kernels/host/gemm/gemm_pack.h"
 #include "daemon/kernels/host/vec.h"
 
 namespace tvarant::host::TVARANT_ISA {
@@ -31,7 +32,7 @@ template <typename T>
 constexpr int64_t kNc = kCols<T>*(4096 / sizeof(T) * 2 / kCols<T>);
 
 // A problem below this many products reads A and B where they lie.
-constexpr int64_t kDirectProducts = 96 * 96 * 96;
+constexpr double kDirectProducts = 96.0 * 96.0 * 96.0;
 
 constexpr int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -98,65 +99,6 @@ void RegisterRows(int64_t live, int64_t kc, const T* a, int64_t a_row,
   }
 }
 
-// Panels of `width` lines: dst[panel][p][line] = src[line * line_stride +
-// p * step], lines beyond `lines` zero. Serves both A (lines are rows) and B
-// (lines are columns).
-template <typename T, typename S, int width>
-void PackPanels(const S* src, int64_t line_stride, int64_t step, int64_t lines,
-                int64_t kc, T* dst) {
-  for (int64_t first = 0; first < lines; first += width, dst += width * kc) {
-    const S* panel = src + first * line_stride;
-    const int64_t live = Min(width, lines - first);
-    if (live < width) {
-      for (int64_t p = 0; p < kc; ++p) {
-        for (int64_t i = 0; i < width; ++i) {
-          dst[p * width + i] =
-              i < live ? Widen<T>(panel[i * line_stride + p * step]) : T(0);
-        }
-      }
-    } else if (line_stride == 1) {
-      for (int64_t p = 0; p < kc; ++p) {
-        const S* line = panel + p * step;
-#pragma GCC unroll 4
-        for (int i = 0; i < width; ++i) dst[p * width + i] = Widen<T>(line[i]);
-      }
-    } else if (step == 1) {
-      for (int i = 0; i < width; ++i) {
-        const S* line = panel + i * line_stride;
-        for (int64_t p = 0; p < kc; ++p) dst[p * width + i] = Widen<T>(line[p]);
-      }
-    } else {
-      for (int64_t p = 0; p < kc; ++p) {
-        for (int i = 0; i < width; ++i) {
-          dst[p * width + i] = Widen<T>(panel[i * line_stride + p * step]);
-        }
-      }
-    }
-  }
-}
-
-template <typename T>
-void PackA(const GemmMatrix& a, int64_t row, int64_t rows, int64_t p,
-           int64_t kc, T* dst) {
-  ForStored<T>(a.dtype, [&](auto stored) {
-    using S = decltype(stored);
-    PackPanels<T, S, kRows>(reinterpret_cast<const S*>(a.data) +
-                                row * a.row_stride + p * a.col_stride,
-                            a.row_stride, a.col_stride, rows, kc, dst);
-  });
-}
-
-template <typename T>
-void PackB(const GemmMatrix& b, int64_t col, int64_t cols, int64_t p,
-           int64_t kc, T* dst) {
-  ForStored<T>(b.dtype, [&](auto stored) {
-    using S = decltype(stored);
-    PackPanels<T, S, kCols<T>>(reinterpret_cast<const S*>(b.data) +
-                                   p * b.row_stride + col * b.col_stride,
-                               b.col_stride, b.row_stride, cols, kc, dst);
-  });
-}
-
 // Sums over the k blocks before the last are kept in C itself, or beside it
 // if C is narrower than the computing type or strided.
 template <typename T>
@@ -181,6 +123,14 @@ size_t ScratchBytes(const GemmProblem& g, const GemmRange& r) {
          (RoundUp(packed_a, 16) + RoundUp(packed_b, 16) + SumElements<T>(g, r));
 }
 
+// Blocks of k as equal as can be: a last one of few steps would be all
+// overhead.
+template <typename T>
+int64_t BlockOfK(int64_t k) {
+  const int64_t blocks = (k + kKc<T> - 1) / kKc<T>;
+  return blocks <= 1 ? k : Min(kKc<T>, RoundUp((k + blocks - 1) / blocks, 8));
+}
+
 // Whether a finished row is just what the register tile holds.
 template <typename T>
 bool IsPlain(const GemmProblem& g) {
@@ -190,7 +140,7 @@ bool IsPlain(const GemmProblem& g) {
 
 template <typename T>
 void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
-  const int64_t max_kc = Min(g.k, kKc<T>);
+  const int64_t max_kc = BlockOfK<T>(g.k);
   T* packed_a = reinterpret_cast<T*>(scratch);
   T* packed_b =
       packed_a +
@@ -203,7 +153,9 @@ void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
     sums_stride = g.c.row_stride;
     sums = reinterpret_cast<T*>(g.c.data) + r.m_begin * sums_stride + r.n_begin;
   }
-  const bool small = g.m * g.n * g.k <= kDirectProducts;
+  const bool small = static_cast<double>(g.m) * static_cast<double>(g.n) *
+                         static_cast<double>(g.k) <=
+                     kDirectProducts;
   const bool direct_a = small && g.a.dtype == OwnDType<T>();
   const bool direct_b =
       small && g.b.dtype == OwnDType<T>() && g.b.col_stride == 1;
@@ -214,15 +166,15 @@ void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
     const int64_t nc = Min(kNc<T>, r.n_end - jc);
     int64_t pc = 0;
     do {  // once if k = 0: the product is 0 then
-      const int64_t kc = Min(kKc<T>, g.k - pc);
+      const int64_t kc = Min(max_kc, g.k - pc);
       const bool last = pc + kc == g.k;
       // A panel of too few columns is packed in any case: no reading beyond.
       const int64_t direct_cols = direct_b ? nc / kCols<T> * kCols<T> : 0;
-      PackB<T>(g.b, jc + direct_cols, nc - direct_cols, pc, kc,
-               packed_b + direct_cols * kc);
+      PackB<T, kCols<T>>(g.b, jc + direct_cols, nc - direct_cols, pc, kc,
+                         packed_b + direct_cols * kc);
       for (int64_t ic = r.m_begin; ic < r.m_end; ic += kMc<T>) {
         const int64_t mc = Min(kMc<T>, r.m_end - ic);
-        if (!direct_a) PackA<T>(g.a, ic, mc, pc, kc, packed_a);
+        if (!direct_a) PackA<T, kRows>(g.a, ic, mc, pc, kc, packed_a);
         for (int64_t j = 0; j < nc; j += kCols<T>) {
           const T* b = packed_b + j * kc;
           int64_t b_step = kCols<T>;

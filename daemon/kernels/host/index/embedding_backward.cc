@@ -22,6 +22,8 @@ namespace tvarant::host {
 namespace {
 
 constexpr int64_t kElementsPerTask = 1 << 14;
+// A broadcast index takes no memory of its own, so its size bounds nothing.
+constexpr int64_t kMaxBroadcastIndex = 1 << 24;
 
 struct Positions {
   std::unique_ptr<int64_t[]> first;  // [V + 1]: where v's positions begin
@@ -91,11 +93,17 @@ absl::Status Run(const HostLaunch& launch, ThreadPool& pool) {
   const Tensor& dweight = launch.dst[0];
   const int64_t vocabulary = dweight.sizes[0], width = dweight.sizes[1];
   const bool average = launch.ints[1] != 0;
+  if (vocabulary == 0 || width == 0) return absl::OkStatus();
+  if (index.numel() > kMaxBroadcastIndex && index.strides[0] == 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("embedding_backward: a broadcast index of ", index.numel(),
+                     " elements is too large"));
+  }
   BadIndex bad;
   Positions positions;
   bool have_memory =
       SortPositions(index, vocabulary, launch.ints[0], &positions, &bad);
-  if (have_memory && width > 0) {
+  if (have_memory) {
     std::atomic<bool> out_of_memory{false};
     pool.ParallelFor(
         vocabulary, std::max<int64_t>(1, kElementsPerTask / width),

@@ -23,9 +23,9 @@ HostLaunch LaunchOf(Kernel kernel, absl::Span<const Tensor> dst,
   return launch;
 }
 
-absl::Status Run(Kernel kernel, TestTensor& dst, TestTensor& src0,
-                 TestTensor& src1, std::vector<int64_t> ints,
-                 uint32_t flags = 0, int threads = 2) {
+absl::Status Launch(Kernel kernel, TestTensor& dst, TestTensor& src0,
+                    TestTensor& src1, std::vector<int64_t> ints,
+                    uint32_t flags = 0, int threads = 2) {
   ThreadPool pool(threads);
   const Tensor outputs[] = {dst.tensor()};
   const Tensor inputs[] = {src0.tensor(), src1.tensor()};
@@ -91,7 +91,7 @@ TEST(IndexSelectTest, AnyDimensionLayoutAndDType) {
           TestTensor index(index_dtype, {5}, {2});
           FillRandom(x, 1, 0, 50);
           FillRandom(index, 2, 0, x_sizes[dim] - 1);
-          ASSERT_TRUE(Run(Kernel::kIndexSelect, y, x, index, {dim}).ok());
+          ASSERT_TRUE(Launch(Kernel::kIndexSelect, y, x, index, {dim}).ok());
           for (int64_t i = 0; i < y.numel(); ++i) {
             Dims at = PositionOf(y_sizes, i);
             at[dim] = index.GetInt(at[dim]);
@@ -112,7 +112,7 @@ TEST(IndexSelectTest, ComplexRowsAreCopiedWhole) {
   };
   for (int64_t i = 0; i < 6; ++i) x.SetRaw(i, Pair{1.0 * i, -1.0 * i});
   index.SetInt(0, 2), index.SetInt(1, 0);
-  ASSERT_TRUE(Run(Kernel::kIndexSelect, y, x, index, {0}).ok());
+  ASSERT_TRUE(Launch(Kernel::kIndexSelect, y, x, index, {0}).ok());
   EXPECT_EQ(y.Raw<Pair>(0).re, 4);
   EXPECT_EQ(y.Raw<Pair>(1).im, -5);
   EXPECT_EQ(y.Raw<Pair>(3).re, 1);
@@ -125,7 +125,7 @@ TEST(IndexSelectTest, BadIndexIsSkippedAndReported) {
   for (int64_t i = 0; i < 8; ++i) y.Set(i, -1);
   index.SetInt(0, 2), index.SetInt(1, 3), index.SetInt(2, -1);
   index.SetInt(3, int64_t{1} << 62);
-  const absl::Status status = Run(Kernel::kIndexSelect, y, x, index, {0});
+  const absl::Status status = Launch(Kernel::kIndexSelect, y, x, index, {0});
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(status.message(),
             "index 3 is out of bounds for dimension 0 with size 3");
@@ -137,21 +137,22 @@ TEST(IndexSelectTest, WrapNegative) {
   TestTensor x(DType::kInt32, {3}), y(DType::kInt32, {3});
   TestTensor index(DType::kInt64, {3});
   for (int64_t i = 0; i < 3; ++i) x.SetInt(i, i + 10), index.SetInt(i, i - 3);
-  ASSERT_TRUE(Run(Kernel::kIndexSelect, y, x, index, {0}, kWrapNegative).ok());
+  ASSERT_TRUE(
+      Launch(Kernel::kIndexSelect, y, x, index, {0}, kWrapNegative).ok());
   for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(y.GetInt(i), i + 10);
   index.SetInt(0, -4);
   EXPECT_EQ(
-      Run(Kernel::kIndexSelect, y, x, index, {0}, kWrapNegative).message(),
+      Launch(Kernel::kIndexSelect, y, x, index, {0}, kWrapNegative).message(),
       "index -4 is out of bounds for dimension 0 with size 3");
 }
 
 TEST(IndexSelectTest, Empty) {
   TestTensor x(DType::kInt32, {0, 3}), y(DType::kInt32, {0, 3});
   TestTensor none(DType::kInt64, {0}), one(DType::kInt64, {1});
-  EXPECT_TRUE(Run(Kernel::kIndexSelect, y, x, none, {0}).ok());
+  EXPECT_TRUE(Launch(Kernel::kIndexSelect, y, x, none, {0}).ok());
   TestTensor z(DType::kInt32, {1, 3});
   one.SetInt(0, 0);
-  EXPECT_EQ(Run(Kernel::kIndexSelect, z, x, one, {0}).code(),
+  EXPECT_EQ(Launch(Kernel::kIndexSelect, z, x, one, {0}).code(),
             absl::StatusCode::kOutOfRange);
 }
 
@@ -159,7 +160,7 @@ TEST(IndexSelectTest, ManyRowsOverThreads) {
   TestTensor x(DType::kFloat32, {50, 64}), y(DType::kFloat32, {3000, 64});
   TestTensor index(DType::kInt64, {3000});
   FillRandom(x, 1, -9, 9), FillRandom(index, 2, 0, 49);
-  ASSERT_TRUE(Run(Kernel::kIndexSelect, y, x, index, {0}, 0, 3).ok());
+  ASSERT_TRUE(Launch(Kernel::kIndexSelect, y, x, index, {0}, 0, 3).ok());
   for (int64_t i = 0; i < y.numel(); ++i) {
     ASSERT_EQ(y.Get(i), x.Get(index.GetInt(i / 64) * 64 + i % 64));
   }
@@ -175,7 +176,7 @@ TEST(GatherTest, AnyDimensionLayoutAndDType) {
         TestTensor y(dtype, y_sizes), index(DType::kInt64, y_sizes);
         FillRandom(x, 1, 0, 50);
         FillRandom(index, 2, 0, x_sizes[dim] - 1);
-        ASSERT_TRUE(Run(Kernel::kGather, y, x, index, {dim}).ok());
+        ASSERT_TRUE(Launch(Kernel::kGather, y, x, index, {dim}).ok());
         for (int64_t i = 0; i < y.numel(); ++i) {
           Dims at = PositionOf(y_sizes, i);
           at[dim] = index.GetInt(i);
@@ -190,14 +191,14 @@ TEST(GatherTest, BadIndexAndLongVector) {
   TestTensor x(DType::kFloat32, {100}), y(DType::kFloat32, {40000});
   TestTensor index(DType::kInt64, {40000});
   FillRandom(x, 1, 0, 9), FillRandom(index, 2, 0, 99);
-  ASSERT_TRUE(Run(Kernel::kGather, y, x, index, {0}).ok());
+  ASSERT_TRUE(Launch(Kernel::kGather, y, x, index, {0}).ok());
   for (int64_t i = 0; i < 40000; ++i) {
     ASSERT_EQ(y.Get(i), x.Get(index.GetInt(i)));
   }
   // The first bad one is reported, whichever thread meets it.
   index.SetInt(30000, -7), index.SetInt(39999, 100);
   y.Set(30000, 77);
-  EXPECT_EQ(Run(Kernel::kGather, y, x, index, {0}).message(),
+  EXPECT_EQ(Launch(Kernel::kGather, y, x, index, {0}).message(),
             "index -7 is out of bounds for dimension 0 with size 100");
   EXPECT_EQ(y.Get(30000), 77);
 }
@@ -221,7 +222,7 @@ TEST(ScatterAddTest, AnyDimensionLayoutAndDType) {
           sum += values.Get(i);
           if (dtype == DType::kBool) sum = sum != 0;
         }
-        ASSERT_TRUE(Run(Kernel::kScatterAdd, y, index, values, {dim}).ok());
+        ASSERT_TRUE(Launch(Kernel::kScatterAdd, y, index, values, {dim}).ok());
         for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.Get(i), want[i]);
         EXPECT_TRUE(y.Untouched());
       }
@@ -235,7 +236,7 @@ TEST(ScatterAddTest, WrapsAndReportsBadIndex) {
   for (int64_t i = 0; i < 3; ++i) values.SetInt(i, 100);
   y.SetInt(0, 0), y.SetInt(1, 0);
   index.SetInt(0, 1), index.SetInt(1, 2), index.SetInt(2, 1);
-  EXPECT_EQ(Run(Kernel::kScatterAdd, y, index, values, {0}).message(),
+  EXPECT_EQ(Launch(Kernel::kScatterAdd, y, index, values, {0}).message(),
             "index 2 is out of bounds for dimension 0 with size 2");
   EXPECT_EQ(y.GetInt(0), 0);
   EXPECT_EQ(y.GetInt(1), -56);
@@ -253,7 +254,7 @@ TEST(ScatterAddTest, SameWithAnyNumberOfThreads) {
     TestTensor y(DType::kFloat32, {10, 70});
     for (int64_t i = 0; i < y.numel(); ++i) y.Set(i, 0);
     ASSERT_TRUE(
-        Run(Kernel::kScatterAdd, y, index, values, {0}, 0, threads).ok());
+        Launch(Kernel::kScatterAdd, y, index, values, {0}, 0, threads).ok());
     std::vector<double> all;
     for (int64_t i = 0; i < y.numel(); ++i) all.push_back(y.Get(i));
     if (first.empty()) first = all;
@@ -269,8 +270,8 @@ void CheckEmbedding(DType dtype, int64_t padding, bool average) {
   for (int64_t i = 0; i < dy.numel(); ++i) dy.Set(i, random.Real(-1, 1));
   FillRandom(index, 4, 0, kWords - 2);  // the last word never occurs
   for (int64_t i = 0; i < dweight.numel(); ++i) dweight.Set(i, 9);
-  ASSERT_TRUE(Run(Kernel::kEmbeddingBackward, dweight, dy, index,
-                  {padding, average ? 1 : 0})
+  ASSERT_TRUE(Launch(Kernel::kEmbeddingBackward, dweight, dy, index,
+                     {padding, average ? 1 : 0})
                   .ok());
   const double tolerance = dtype == DType::kFloat64   ? 1e-14
                            : dtype == DType::kFloat32 ? 1e-5
@@ -306,7 +307,7 @@ TEST(EmbeddingBackwardTest, BadIndex) {
   for (int64_t i = 0; i < 6; ++i) dy.Set(i, 1);
   index.SetInt(0, 1), index.SetInt(1, 4);
   const absl::Status status =
-      Run(Kernel::kEmbeddingBackward, dweight, dy, index, {-1, 0});
+      Launch(Kernel::kEmbeddingBackward, dweight, dy, index, {-1, 0});
   EXPECT_EQ(status.message(),
             "index 4 is out of bounds for dimension 0 with size 4");
   for (int64_t i = 0; i < 12; ++i) {

@@ -17,6 +17,14 @@ namespace tvarant::host::TVARANT_ISA {
 
 #define TVARANT_ELEMENT [[gnu::always_inline]] inline
 
+// A register may be written in place, element by element: no iteration
+// depends on another.
+#if defined(__clang__)
+#define TVARANT_LOOP
+#else
+#define TVARANT_LOOP _Pragma("GCC ivdep")
+#endif
+
 #undef INFINITY
 #define INFINITY __builtin_inff()
 
@@ -25,20 +33,40 @@ TVARANT_ELEMENT T sel(bool condition, T x, T y) {
   return condition ? x : y;
 }
 
-#define TVARANT_SLEEF_1(name)                                               \
-  TVARANT_ELEMENT float fn_##name(float x) { return TVARANT_MATH(name##f)(x); } \
-  TVARANT_ELEMENT double fn_##name(double x) { return TVARANT_MATH(name)(x); }
-#define TVARANT_SLEEF_2(name)                          \
-  TVARANT_ELEMENT float fn_##name(float x, float y) {  \
-    return TVARANT_MATH(name##f)(x, y);                \
-  }                                                    \
-  TVARANT_ELEMENT double fn_##name(double x, double y) { \
-    return TVARANT_MATH(name)(x, y);                   \
+#define TVARANT_SLEEF_1(name, prefix)          \
+  TVARANT_ELEMENT float prefix##name(float x) { \
+    return TVARANT_MATH(name##f)(x);            \
+  }                                             \
+  TVARANT_ELEMENT double prefix##name(double x) { \
+    return TVARANT_MATH(name)(x);               \
   }
-#define TVARANT_SLEEF_FUNCTION(name, arity, accuracy) TVARANT_SLEEF_##arity(name)
+#define TVARANT_SLEEF_2(name, prefix)                       \
+  TVARANT_ELEMENT float prefix##name(float x, float y) {    \
+    return TVARANT_MATH(name##f)(x, y);                     \
+  }                                                         \
+  TVARANT_ELEMENT double prefix##name(double x, double y) { \
+    return TVARANT_MATH(name)(x, y);                        \
+  }
+#define TVARANT_SLEEF_FUNCTION(name, arity, accuracy, prefix) \
+  TVARANT_SLEEF_##arity(name, prefix)
 #include "daemon/kernels/host/pointwise/sleef_functions.inc"
 #undef TVARANT_SLEEF_1
 #undef TVARANT_SLEEF_2
+
+// SLEEF's fmod wants a quotient below 1e300. That of two floats is, in double.
+// Larger ones of doubles go down in steps, as a mod b = (a mod 2^k b) mod b.
+TVARANT_ELEMENT float fn_fmod(float a, float b) {
+  return static_cast<float>(
+      raw_fmod(static_cast<double>(a), static_cast<double>(b)));
+}
+TVARANT_ELEMENT double ScaledIfFar(double a, double b) {
+  return sel(__builtin_fabs(a / b) > 1e290, b * 0x1p600, b);
+}
+TVARANT_ELEMENT double fn_fmod(double a, double b) {
+  const double near = ScaledIfFar(a, b);
+  const double far = ScaledIfFar(a, near);
+  return raw_fmod(raw_fmod(raw_fmod(a, far), near), b);
+}
 
 // Instructions of the machine, or nearly so.
 #define TVARANT_BUILTIN_1(name, builtin)                                       \

@@ -15,14 +15,6 @@
 
 namespace tvarant::host::TVARANT_ISA {
 
-// A register may be written in place, element by element: no iteration
-// depends on another.
-#if defined(__clang__)
-#define TVARANT_LOOP _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define TVARANT_LOOP _Pragma("GCC ivdep")
-#endif
-
 template <typename T>
 inline constexpr bool kIsFloat = T(1) / T(2) != T(0);
 

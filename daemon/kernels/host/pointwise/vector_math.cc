@@ -66,8 +66,8 @@
 #endif
 
 extern "C" {
-#define TVARANT_SLEEF_FUNCTION(name, arity, acc) \
-  SCALARS(arity, name, acc)                      \
+#define TVARANT_SLEEF_FUNCTION(name, arity, acc, prefix) \
+  SCALARS(arity, name, acc)                              \
   CLONES(arity, name, acc)
 #include "daemon/kernels/host/pointwise/sleef_functions.inc"
 }  // extern "C"

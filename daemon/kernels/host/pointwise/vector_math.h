@@ -32,7 +32,7 @@ extern "C" {
 #define TVARANT_MATH_DECLARE_2(name)                               \
   TVARANT_MATH_SIMD float TVARANT_MATH(name##f)(float x, float y); \
   TVARANT_MATH_SIMD double TVARANT_MATH(name)(double x, double y);
-#define TVARANT_SLEEF_FUNCTION(name, arity, accuracy) \
+#define TVARANT_SLEEF_FUNCTION(name, arity, accuracy, prefix) \
   TVARANT_MATH_DECLARE_##arity(name)
 #include "daemon/kernels/host/pointwise/sleef_functions.inc"
 #undef TVARANT_MATH_DECLARE_1

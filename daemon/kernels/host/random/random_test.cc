@@ -18,7 +18,7 @@ struct Draw {
   int threads = 2;
 };
 
-absl::Status Run(TestTensor& y, const Draw& d) {
+absl::Status Launch(TestTensor& y, const Draw& d) {
   ThreadPool pool(d.threads);
   const Tensor outputs[] = {y.tensor()};
   const int64_t ints[] = {static_cast<int64_t>(d.distribution), d.seed,
@@ -34,7 +34,7 @@ absl::Status Run(TestTensor& y, const Draw& d) {
 
 std::vector<double> Values(DType dtype, int64_t count, const Draw& draw) {
   TestTensor y(dtype, {count});
-  EXPECT_TRUE(Run(y, draw).ok());
+  EXPECT_TRUE(Launch(y, draw).ok());
   std::vector<double> values;
   for (int64_t i = 0; i < count; ++i) values.push_back(y.Get(i));
   return values;
@@ -142,7 +142,7 @@ TEST(RandomTest, SameOnEveryIsaLayoutAndNumberOfThreads) {
         }
       });
       TestTensor y(dtype, {303, 110}, {1, 305}, 2);
-      ASSERT_TRUE(Run(y, draw).ok());
+      ASSERT_TRUE(Launch(y, draw).ok());
       for (int64_t i = 0; i < 33330; ++i) ASSERT_EQ(y.Get(i), first[i]);
       EXPECT_TRUE(y.Untouched());
       // The stream goes on where the offset says.
@@ -270,7 +270,7 @@ TEST(RandomTest, WideIntegers) {
                            .low = kMin,
                            .high = kMax}}) {
     TestTensor y(DType::kInt64, {2000});
-    ASSERT_TRUE(Run(y, draw).ok());
+    ASSERT_TRUE(Launch(y, draw).ok());
     int64_t low_ones = 0, high_ones = 0;
     for (int64_t i = 0; i < 2000; ++i) {
       low_ones += y.GetInt(i) & 1;
@@ -280,9 +280,9 @@ TEST(RandomTest, WideIntegers) {
     EXPECT_NEAR(high_ones, 1000, 150);
   }
   TestTensor z(DType::kInt32, {2000});
-  ASSERT_TRUE(Run(z, {.distribution = Distribution::kInteger,
-                      .low = -(int64_t{1} << 31),
-                      .high = int64_t{1} << 31})
+  ASSERT_TRUE(Launch(z, {.distribution = Distribution::kInteger,
+                         .low = -(int64_t{1} << 31),
+                         .high = int64_t{1} << 31})
                   .ok());
   int64_t negative = 0;
   for (int64_t i = 0; i < 2000; ++i) negative += z.GetInt(i) < 0;
@@ -291,16 +291,18 @@ TEST(RandomTest, WideIntegers) {
 
 TEST(RandomTest, RefusesWhatItDoesNotHave) {
   TestTensor ints(DType::kInt32, {4});
-  EXPECT_EQ(Run(ints, {.distribution = Distribution::kNormal}).code(),
+  EXPECT_EQ(Launch(ints, {.distribution = Distribution::kNormal}).code(),
             absl::StatusCode::kUnimplemented);
   EXPECT_EQ(
-      Run(ints, {.distribution = Distribution::kInteger, .low = 3, .high = 3})
+      Launch(ints,
+             {.distribution = Distribution::kInteger, .low = 3, .high = 3})
           .code(),
       absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Run(ints, {.distribution = static_cast<Distribution>(99)}).code(),
-            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(
+      Launch(ints, {.distribution = static_cast<Distribution>(99)}).code(),
+      absl::StatusCode::kUnimplemented);
   TestTensor empty(DType::kFloat32, {0, 3});
-  EXPECT_TRUE(Run(empty, {}).ok());
+  EXPECT_TRUE(Launch(empty, {}).ok());
 }
 
 absl::Status Dropout(TestTensor& y, TestTensor& mask, TestTensor& x, double p) {

@@ -15,12 +15,6 @@ constexpr int kVectorBytes = 32;
 constexpr int kVectorBytes = 16;
 #endif
 
-#if defined(__clang__)
-#define TVARANT_REDUCE_LOOP _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define TVARANT_REDUCE_LOOP _Pragma("GCC ivdep")
-#endif
-
 // Elements that a row loop takes at once where it needs them twice.
 constexpr int64_t kBlock = 1024;
 
@@ -214,7 +208,7 @@ void Column(const ReduceColumns& columns, const void* x, int64_t n, int64_t,
   using A = Accumulator<T>;
   auto* values = static_cast<A*>(columns.value);
   auto* elements = static_cast<const T*>(x);
-  TVARANT_REDUCE_LOOP
+  TVARANT_LOOP
   for (int64_t i = 0; i < n; ++i) {
     values[i] = Take()(values[i], static_cast<A>(elements[i]), A(0));
   }
@@ -296,7 +290,7 @@ void ArgColumn(const ReduceColumns& columns, const void* x, int64_t n,
     }
     return;
   }
-  TVARANT_REDUCE_LOOP
+  TVARANT_LOOP
   for (int64_t i = 0; i < n; ++i) {
     const A element = static_cast<A>(elements[i]);
     const bool replaces = Replaces<kLargest>(element, values[i]);
@@ -342,7 +336,7 @@ void MomentsColumn(const ReduceColumns& columns, const void* x, int64_t n,
   double* squares = columns.second;
   int64_t* counts = columns.count;
   const double weight = 1.0 / static_cast<double>(rows);
-  TVARANT_REDUCE_LOOP
+  TVARANT_LOOP
   for (int64_t i = 0; i < n; ++i) {
     const double element = static_cast<double>(elements[i]);
     const double delta = element - means[i];
@@ -373,7 +367,7 @@ void PowersColumn(const ReduceColumns& columns, const void* x, int64_t n,
                   int64_t, int64_t, double p) {
   auto* values = static_cast<double*>(columns.value);
   auto* elements = static_cast<const T*>(x);
-  TVARANT_REDUCE_LOOP
+  TVARANT_LOOP
   for (int64_t i = 0; i < n; ++i) {
     values[i] += fn_pow(fn_abs(static_cast<double>(elements[i])), p);
   }
@@ -416,7 +410,7 @@ void LogSumExpColumn(const ReduceColumns& columns, const void* x, int64_t n,
   auto* largest = static_cast<double*>(columns.value);
   auto* elements = static_cast<const T*>(x);
   double* sums = columns.second;
-  TVARANT_REDUCE_LOOP
+  TVARANT_LOOP
   for (int64_t i = 0; i < n; ++i) {
     const double element = static_cast<double>(elements[i]);
     const double before = largest[i];

@@ -245,7 +245,9 @@ TEST(ReduceTest, EveryOpDTypeAndShape) {
           TestTensor x(dtype, c.sizes, c.strides, 1);
           TestRandom random(6);
           for (int64_t i = 0; i < x.numel(); ++i) {
-            x.Set(i, op.op == ReduceOp::kProd ? (random.Int(0, 20) ? 1 : -1)
+            x.Set(i, op.op == ReduceOp::kProd
+                         ? (random.Int(0, 20) || dtype == DType::kUInt8 ? 1
+                                                                        : -1)
                      : IsFloating(dtype)      ? random.Real(-2, 3)
                                               : random.Int(0, 9));
           }
@@ -289,11 +291,11 @@ TEST(ReduceTest, LargeOnesAreCutAndDoNotDependOnThreads) {
     struct Large {
       Dims sizes, kept;
     };
-    const Large cases[] = {{{1000003}, {1}},
-                           {{200001, 5}, {1, 5}},
-                           {{3, 300001}, {3, 1}},
-                           {{4000, 300}, {1, 300}},
-                           {{50000, 20}, {1, 1}}};
+    const Large cases[] = {{{300007}, {1}},
+                           {{60001, 5}, {1, 5}},
+                           {{2, 150001}, {2, 1}},
+                           {{1000, 300}, {1, 300}},
+                           {{20000, 20}, {1, 1}}};
     for (const OpCase& op : kOps) {
       for (const Large& c : cases) {
         if (op.op == ReduceOp::kProd) continue;
@@ -328,10 +330,10 @@ TEST(ReduceTest, LargeOnesAreCutAndDoNotDependOnThreads) {
 
 TEST(ReduceTest, SumsAreAccurate) {
   // A float sum of these would stop at 2^24.
-  TestTensor x(DType::kFloat32, {20000000}), y(DType::kFloat32, {1});
+  TestTensor x(DType::kFloat32, {17000000}), y(DType::kFloat32, {1});
   for (int64_t i = 0; i < x.numel(); ++i) x.SetRaw(i, 1.0f);
   ASSERT_TRUE(Reduce(ReduceOp::kSum, 0, x, y).ok());
-  EXPECT_EQ(y.Get(0), 20000000);
+  EXPECT_EQ(y.Get(0), 17000000);
   // Squares that overflow float.
   TestTensor big(DType::kFloat32, {4});
   for (int64_t i = 0; i < 4; ++i) big.Set(i, 1e30);
