@@ -17,7 +17,7 @@ from support import (
     make,
 )
 
-pytestmark = pytest.mark.usefixtures("no_fallback")
+native = pytest.mark.usefixtures("no_fallback")
 
 NAN = float("nan")
 LOOSE = {"rtol": 2e-5, "atol": 2e-5}
@@ -58,6 +58,7 @@ REDUCTIONS = {
 }
 
 
+@native
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_dims_dtypes_layouts(name):
     function, dtypes, many = REDUCTIONS[name]
@@ -91,6 +92,7 @@ def test_dims_dtypes_layouts(name):
                             )
 
 
+@native
 @pytest.mark.parametrize(
     "name",
     "sum mean prod max min argmax argmin amax amin any all count_nonzero nansum var "
@@ -110,6 +112,7 @@ def test_whole_tensor(name):
                     compare(function, torch.tensor(1, dtype=dtype))
 
 
+@native
 def test_dtype_argument():
     compare(lambda x: x.sum(dtype=torch.float64), make(50, dtype=torch.float16))
     compare(lambda x: x.sum(0, dtype=torch.int32), make(5, 3, dtype=torch.bool))
@@ -118,6 +121,7 @@ def test_dtype_argument():
     compare(lambda x: x.cumsum(0, dtype=torch.float64), torch.arange(9))
 
 
+@native
 @pytest.mark.parametrize("size", [1, 5, 33, 1000, 5000])
 @pytest.mark.parametrize("place", [0, 0.5, 1])
 def test_nan_wins(size, place):
@@ -139,6 +143,7 @@ def test_nan_wins(size, place):
         compare(function, x, **LOOSE)
 
 
+@native
 def test_first_of_equal_values():
     """The index of the first of equal extremes, as PyTorch's CPU gives it."""
     x = torch.tensor([[1.0, 3, 3, 0], [0, 0, 0, 0], [2, 1, 2, 2]])
@@ -148,6 +153,7 @@ def test_first_of_equal_values():
     compare(lambda t: tuple(t.max(1)), x)
 
 
+@native
 def test_empty():
     x = torch.ones(0, 3)
     with Grid() as grid:
@@ -170,6 +176,7 @@ def test_empty():
             function(x.to(DEVICE))
 
 
+@native
 def test_integer_sums_are_exact():
     x = torch.tensor([2**53, 1, 1])
     assert x.to(DEVICE).sum().item() == 2**53 + 2
@@ -178,6 +185,7 @@ def test_integer_sums_are_exact():
     compare(torch.prod, torch.full((70,), 3))
 
 
+@native
 def test_float_sums_are_accurate():
     """No running sum in the type itself: a million times 0.1."""
     x = torch.full((1_000_000,), 0.1)
@@ -188,6 +196,7 @@ def test_float_sums_are_accurate():
     assert half.bfloat16().to(DEVICE).sum(dtype=torch.float32).item() == 100_000
 
 
+@native
 def test_large():
     with Grid() as grid:
         for shape in ((1_000_003,), (2, 300_001), (300_001, 2), (3, 7, 20_011)):
@@ -202,13 +211,12 @@ def test_large():
                     compare(lambda t, d=dims: torch.argmax(t, dim=d), x)
 
 
-@pytest.mark.parametrize(
-    "name", ["sum", "mean", "amax", "prod", "logsumexp", "var", "std"]
-)
+@native
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "logsumexp", "var", "std"])
 def test_gradient(name):
     function = getattr(torch, name)
     with Grid() as grid:
-        for dim in (0, 1, -1) if name in ("prod",) else (0, 1, -1, (0, 2)):
+        for dim in (0, 1, -1, (0, 2)):
             for keepdim in (False, True):
                 with grid.case(dim, keepdim):
                     compare_gradients(
@@ -232,8 +240,11 @@ def test_gradient_of_extremes():
     tied = torch.tensor([[1.0, 1.0, 0.0]])
     compare_gradients(lambda t: t.amax(1), tied)
     compare_gradients(lambda t: t.max(), tied)
+    compare_gradients(lambda t: t.prod(1), make(3, 4, low=0.5))
+    compare_gradients(lambda t: t.prod(), torch.tensor([2.0, 0.0, 3.0]))
 
 
+@native
 def test_norms():
     x = make(4, 5)
     with Grid() as grid:
@@ -248,6 +259,7 @@ def test_norms():
             compare_gradients(lambda t: t.norm(dim=1), x, rtol=1e-4, atol=1e-5)
 
 
+@native
 class TestScan:
     def test_cumsum_cumprod(self):
         with Grid() as grid:
@@ -274,6 +286,7 @@ class TestScan:
         compare_gradients(lambda t: t.cumsum(0), make(3, 4).t(), **LOOSE)
 
 
+@native
 def test_out():
     x = make(4, 5)
     out = torch.empty(5, device=DEVICE)

@@ -244,6 +244,12 @@ void CopyOnDevice(const at::Tensor& src, const at::Tensor& dst,
   at::assert_no_internal_overlap(dst);
   at::assert_no_partial_overlap(dst, src);
   if (dst.numel() == 0) return;
+  if (dst.dim() > kMaxRank) {
+    for (int64_t i = 0; i < dst.size(0); ++i) {
+      CopyOnDevice(src.select(0, i), dst.select(0, i), conjugate);
+    }
+    return;
+  }
   LaunchBuilder launch(Kernel::kCopy, dst.device());
   const bool same_type = src.scalar_type() == dst.scalar_type();
   const DType src_type =

@@ -249,6 +249,12 @@ int Emitter::InRaw(int index) {
   return builder_.Load(tensor, MathType(input_type(index)));
 }
 
+int Emitter::InRounded(int index) {
+  const int value = In(index);
+  const bool from_host = key_.host_mask >> (1 + index) & 1;
+  return from_host && math_ != key_.type ? Cast(value, key_.type) : value;
+}
+
 int Emitter::Scalar(int index) { return builder_.Scalar(index, math_); }
 
 int Emitter::Const(double value) { return builder_.Const(value, math_); }

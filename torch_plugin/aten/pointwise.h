@@ -63,6 +63,9 @@ class Emitter {
   // Input `index` converted to type(); InRaw: in its own type.
   int In(int index);
   int InRaw(int index);
+  // As In; a number from the host is rounded to type(), as comparisons want:
+  // x == 0.1 asks for the half nearest to 0.1.
+  int InRounded(int index);
   // The op's parameter `index`.
   int Scalar(int index);
   int Const(double value);
@@ -143,7 +146,7 @@ int EmitUnaryTest(Emitter& e) {
 }
 template <PointwiseOp op>
 int EmitBinaryTest(Emitter& e) {
-  return e.Test(op, e.In(0), e.In(1));
+  return e.Test(op, e.InRounded(0), e.InRounded(1));
 }
 
 }  // namespace tvarant::torch_plugin

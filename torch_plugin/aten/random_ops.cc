@@ -93,7 +93,11 @@ struct IntegerKernel {
   // [from, from + range)
   void operator()(at::TensorIteratorBase& iter, uint64_t range, int64_t from,
                   const OptionalGenerator& generator) {
-    const auto to = static_cast<int64_t>(static_cast<uint64_t>(from) + range);
+    // The end stands in an int64, so that of the longest ranges the last of
+    // 2^63 numbers or more is left out.
+    constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+    const auto end = static_cast<int64_t>(static_cast<uint64_t>(from) + range);
+    const int64_t to = end > from ? end : kLargest;
     Fill(iter.tensor(0),
          {.distribution = Distribution::kInteger, .low = from, .high = to},
          generator);

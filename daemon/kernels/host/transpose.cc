@@ -1,5 +1,6 @@
 #include "daemon/kernels/host/transpose.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tvarant::host::TVARANT_ISA {
@@ -69,33 +70,48 @@ void Edge(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
   }
 }
 
+constexpr int64_t kPanel = 64;
+
+// A panel of at most kPanel by kPanel. Squares go through a buffer of their
+// own: lines of src are read to their end before the next ones, lines of dst
+// written whole, and matrices whose strides are powers of two don't push their
+// own lines out of the cache.
 template <typename T, int kSide, int... kLane>
-void Squares(char* dst, int64_t dst_stride, const char* src,
-             int64_t src_stride, int64_t rows, int64_t columns) {
+void Panel(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
+           int64_t rows, int64_t columns) {
   constexpr int64_t kBytes = sizeof(T);
-  // Whole lines of dst, one after the other: all columns of kSide rows.
-  int64_t r = 0;
-  for (; r + kSide <= rows; r += kSide) {
-    int64_t c = 0;
-    for (; c + kSide <= columns; c += kSide) {
+  constexpr int64_t kBufferStride = kPanel * kBytes;
+  const int64_t whole_rows = rows / kSide * kSide;
+  const int64_t whole_columns = columns / kSide * kSide;
+  alignas(64) char buffer[kPanel * kBufferStride];
+  for (int64_t c = 0; c < whole_columns; c += kSide) {
+    for (int64_t r = 0; r < whole_rows; r += kSide) {
       Square<T, kSide>::template Run<kLane...>(
-          dst + r * dst_stride + c * kBytes, dst_stride,
+          buffer + r * kBufferStride + c * kBytes, kBufferStride,
           src + r * kBytes + c * src_stride, src_stride);
     }
-    Edge<T>(dst + r * dst_stride + c * kBytes, dst_stride,
-            src + r * kBytes + c * src_stride, src_stride, kSide, columns - c);
   }
-  Edge<T>(dst + r * dst_stride, dst_stride, src + r * kBytes, src_stride,
-          rows - r, columns);
+  if (whole_columns > 0) {
+    for (int64_t r = 0; r < whole_rows; ++r) {
+      __builtin_memcpy(dst + r * dst_stride, buffer + r * kBufferStride,
+                       static_cast<size_t>(whole_columns * kBytes));
+    }
+  }
+  Edge<T>(dst + whole_columns * kBytes, dst_stride,
+          src + whole_columns * src_stride, src_stride, whole_rows,
+          columns - whole_columns);
+  Edge<T>(dst + whole_rows * dst_stride, dst_stride, src + whole_rows * kBytes,
+          src_stride, rows - whole_rows, columns);
 }
 
+// Panels down the columns of src, so that its lines follow each other.
 template <typename Body>
 TVARANT_TRANSPOSE_INLINE void ForEachPanel(int64_t rows, int64_t columns,
-                                        int64_t side, const Body& body) {
-  for (int64_t c = 0; c < columns; c += side) {
-    const int64_t width = columns - c < side ? columns - c : side;
-    for (int64_t r = 0; r < rows; r += side) {
-      body(r, c, rows - r < side ? rows - r : side, width);
+                                           const Body& body) {
+  for (int64_t c = 0; c < columns; c += kPanel) {
+    const int64_t width = columns - c < kPanel ? columns - c : kPanel;
+    for (int64_t r = 0; r < rows; r += kPanel) {
+      body(r, c, rows - r < kPanel ? rows - r : kPanel, width);
     }
   }
 }
@@ -105,37 +121,35 @@ TVARANT_TRANSPOSE_INLINE void ForEachPanel(int64_t rows, int64_t columns,
 void TransposeOfIsa(char* dst, int64_t dst_stride, const char* src,
                     int64_t src_stride, int64_t rows, int64_t columns,
                     int64_t element_bytes) {
-  // 64 lines of 64 elements of both matrices fit the first-level cache.
-  constexpr int64_t kPanel = 64;
   ForEachPanel(
-      rows, columns, kPanel,
+      rows, columns,
       [&](int64_t r, int64_t c, int64_t height, int64_t width) {
         char* y = dst + r * dst_stride + c * element_bytes;
         const char* x = src + r * element_bytes + c * src_stride;
         switch (element_bytes) {
           case 1:
-            Squares<uint8_t, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
+            Panel<uint8_t, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
                     14, 15>(y, dst_stride, x, src_stride, height, width);
             break;
           case 2:
-            Squares<uint16_t, 8, 0, 1, 2, 3, 4, 5, 6, 7>(
+            Panel<uint16_t, 8, 0, 1, 2, 3, 4, 5, 6, 7>(
                 y, dst_stride, x, src_stride, height, width);
             break;
           case 4:
 #if defined(__AVX2__)
-            Squares<uint32_t, 8, 0, 1, 2, 3, 4, 5, 6, 7>(
+            Panel<uint32_t, 8, 0, 1, 2, 3, 4, 5, 6, 7>(
                 y, dst_stride, x, src_stride, height, width);
 #else
-            Squares<uint32_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride,
+            Panel<uint32_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride,
                                              height, width);
 #endif
             break;
           case 8:
 #if defined(__AVX2__)
-            Squares<uint64_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride,
+            Panel<uint64_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride,
                                              height, width);
 #else
-            Squares<uint64_t, 2, 0, 1>(y, dst_stride, x, src_stride, height,
+            Panel<uint64_t, 2, 0, 1>(y, dst_stride, x, src_stride, height,
                                        width);
 #endif
             break;

@@ -90,15 +90,6 @@ TVARANT_ELEMENT double fn_abs(double x) { return __builtin_fabs(x); }
 TVARANT_ELEMENT int32_t fn_abs(int32_t x) { return x < 0 ? -x : x; }
 TVARANT_ELEMENT int64_t fn_abs(int64_t x) { return x < 0 ? -x : x; }
 
-TVARANT_ELEMENT bool fn_signbit(float x) {
-  return __builtin_bit_cast(int32_t, x) < 0;
-}
-TVARANT_ELEMENT bool fn_signbit(double x) {
-  return __builtin_bit_cast(int64_t, x) < 0;
-}
-TVARANT_ELEMENT bool fn_signbit(int32_t x) { return x < 0; }
-TVARANT_ELEMENT bool fn_signbit(int64_t x) { return x < 0; }
-
 // NaN in a is kept.
 template <typename T>
 TVARANT_ELEMENT T fn_max(T a, T b) {
@@ -108,6 +99,40 @@ template <typename T>
 TVARANT_ELEMENT T fn_min(T a, T b) {
   return sel((a < b) | (a != a), a, b);
 }
+
+// Floats by our own short forms, doubles by SLEEF.
+#include "daemon/kernels/host/pointwise/fast_math.h"
+TVARANT_ELEMENT float fn_exp(float x) { return FastExp(x); }
+TVARANT_ELEMENT float fn_tanh(float x) { return FastTanh(x); }
+TVARANT_ELEMENT float fn_erf(float x) { return FastErf(x); }
+TVARANT_ELEMENT double fn_exp(double x) { return raw_exp(x); }
+TVARANT_ELEMENT double fn_tanh(double x) { return raw_tanh(x); }
+TVARANT_ELEMENT double fn_erf(double x) { return raw_erf(x); }
+
+// SLEEF's forms overflow in their squares long before the result does. From
+// 1e17 on the 1 is lost in the sum anyway.
+template <typename T>
+TVARANT_ELEMENT T fn_log1p(T x) {
+  return sel(x > T(1e17), fn_log(x), raw_log1p(x));
+}
+template <typename T>
+TVARANT_ELEMENT T fn_acosh(T x) {
+  return sel(x > T(1e17), fn_log(x) + T(0.69314718055994531), raw_acosh(x));
+}
+template <typename T>
+TVARANT_ELEMENT T fn_asinh(T x) {
+  const T far = fn_log(fn_abs(x)) + T(0.69314718055994531);
+  return sel(fn_abs(x) > T(1e17), fn_copysign(far, x), raw_asinh(x));
+}
+
+TVARANT_ELEMENT bool fn_signbit(float x) {
+  return __builtin_bit_cast(int32_t, x) < 0;
+}
+TVARANT_ELEMENT bool fn_signbit(double x) {
+  return __builtin_bit_cast(int64_t, x) < 0;
+}
+TVARANT_ELEMENT bool fn_signbit(int32_t x) { return x < 0; }
+TVARANT_ELEMENT bool fn_signbit(int64_t x) { return x < 0; }
 
 // Integer division, with 0 for a divisor of 0 and wrapping for -1. The
 // quotient of two 32-bit integers is exact in double, and vectorises there.

@@ -28,9 +28,18 @@ inline constexpr int kMaxRegisters = kMaxProgramNodes + 8;
 inline constexpr int kMaxPlaces = kFirstRegister + kMaxRegisters;
 
 struct Step {
-  enum Kind : uint8_t { kOp, kLoad, kStore, kSplat4, kSplat8, kCheckZero };
+  enum Kind : uint8_t {
+    kOp,
+    kLoad,
+    kStore,
+    kStream,  // a store in place, past the caches
+    kSplat4,
+    kSplat8,
+    kCheckZero,
+  };
   Kind kind = kOp;
-  uint8_t register_bytes = 0;  // kLoad, kStore: of one element
+  // kLoad, kStore, kStream: of one element.
+  uint8_t register_bytes = 0;
   Place dst = 0;
   Place a = 0;
   Place b = 0;
@@ -39,6 +48,7 @@ struct Step {
     OpLoop op;
     LoadLoop load;
     StoreLoop store;
+    StreamLoop stream;
     AnyZeroLoop any_zero;
   };
   uint64_t immediate = 0;  // kOp: alpha; kSplat: the bits
@@ -54,6 +64,7 @@ struct Plan {
   int num_registers = 0;
   // Operands whose place in memory body steps use directly.
   int num_in_place = 0;
+  bool streams = false;      // some step is a kStream
   int64_t block = 0;         // elements
   int64_t grain = 0;         // elements worth a thread
   Place in_place[kMaxProgramOperands];

@@ -171,6 +171,38 @@ TEST(PointwiseTest, InPlace) {
   }
 }
 
+// Outputs larger than the caches are written past them; a is also an output,
+// which is not.
+TEST(PointwiseTest, LargeOutputs) {
+  ForEachIsa([] {
+    ProgramBuilder p;
+    const int a = p.Load(0, DType::kFloat32);
+    const int b = p.Load(1, DType::kFloat32);
+    p.Store(p.Op(PointwiseOp::kSub, DType::kFloat32, a, b));
+    p.Store(p.Op(PointwiseOp::kAdd, DType::kFloat32, a, b));
+    const Program program = std::move(p).Build();
+    const int64_t n = (4 << 20) + 5;
+    TestTensor x(DType::kFloat32, {n}, {1}, 1), y(DType::kFloat32, {n});
+    TestTensor z(DType::kFloat32, {n}, {1}, 3);
+    for (int64_t i = 0; i < n; ++i) {
+      x.SetRaw(i, static_cast<float>(i % 1000));
+      y.SetRaw(i, static_cast<float>(i % 77));
+    }
+    ASSERT_TRUE((Launch{{z.tensor(), x.tensor()},
+                        {x.tensor(), y.tensor()},
+                        {},
+                        {}}
+                     .Run(program))
+                    .ok());
+    for (int64_t i = 0; i < n; ++i) {
+      const float before = static_cast<float>(i % 1000);
+      ASSERT_EQ(z.Raw<float>(i), before - y.Raw<float>(i));
+      ASSERT_EQ(x.Raw<float>(i), before + y.Raw<float>(i));
+    }
+    EXPECT_TRUE(z.Untouched());
+  });
+}
+
 // Two outputs onto two inputs, each needed by the other.
 TEST(PointwiseTest, OutputsOntoInputsThatAreStillNeeded) {
   ProgramBuilder p;

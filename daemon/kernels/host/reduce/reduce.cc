@@ -24,11 +24,13 @@ namespace {
 // Elements worth another thread, and of a piece of a cut reduction.
 constexpr int64_t kGrain = 32 << 10;
 constexpr int64_t kPiece = 64 << 10;
-constexpr int64_t kMaxPieces = 64;
-// Fewer outputs than this are cut.
-constexpr int64_t kFewOutputs = 16;
-// Elements loaded at once, and columns with states in the first-level cache.
+// Rows or blocks of columns: fewer are cut, into about so many.
+constexpr int64_t kFewUnits = 16;
+constexpr int64_t kManyUnits = 32;
+// Elements loaded at once.
 constexpr int64_t kBlock = 512;
+// Columns with states at once: long enough to run along pages, not across.
+constexpr int64_t kColumns = 2048;
 
 bool IsInPlaceType(DType dtype) {
   return dtype == DType::kInt32 || dtype == DType::kInt64 ||
@@ -67,8 +69,9 @@ class Reducer {
   int64_t PieceSize(int64_t width) const {
     const int64_t count = shape_.num_reduced_elements;
     const int64_t units = (shape_.num_outputs + width - 1) / width;
-    if (units >= kFewOutputs || count * width < 2 * kPiece) return count;
-    return std::max({kPiece / width, (count + kMaxPieces - 1) / kMaxPieces,
+    if (units >= kFewUnits || count * width < 2 * kPiece) return count;
+    const int64_t pieces = (kManyUnits + units - 1) / units;
+    return std::max({kPiece / width, (count + pieces - 1) / pieces,
                      int64_t{1}});
   }
 
@@ -135,7 +138,7 @@ class Reducer {
 
   absl::Status RunColumns(ThreadPool& pool) {
     const int64_t count = shape_.num_reduced_elements;
-    const int64_t width = std::min(kBlock, shape_.columns().size);
+    const int64_t width = std::min(kColumns, shape_.columns().size);
     const int64_t chunks = (shape_.columns().size + width - 1) / width;
     const int64_t units =
         shape_.num_outputs / shape_.columns().size * chunks;
@@ -186,9 +189,9 @@ class Reducer {
 
   // States of neighbouring outputs.
   struct Columns {
-    alignas(64) int64_t value[kBlock];
-    alignas(64) double second[kBlock];
-    alignas(64) int64_t count[kBlock];
+    alignas(64) int64_t value[kColumns];
+    alignas(64) double second[kColumns];
+    alignas(64) int64_t count[kColumns];
 
     void Fill(const ReduceState& state, int64_t n) {
       std::fill(value, value + n, state.integer);
@@ -206,11 +209,11 @@ class Reducer {
 
   // Unit i is chunk i % chunks of the columns of one outer kept index.
   int64_t FirstOutput(int64_t unit, int64_t chunks) const {
-    return unit / chunks * shape_.columns().size + unit % chunks * kBlock;
+    return unit / chunks * shape_.columns().size + unit % chunks * kColumns;
   }
   int64_t ChunkWidth(int64_t unit, int64_t chunks) const {
-    return std::min(kBlock,
-                    shape_.columns().size - unit % chunks * kBlock);
+    return std::min(kColumns,
+                    shape_.columns().size - unit % chunks * kColumns);
   }
 
   // Rows [begin, end) into a unit's columns; returns how many columns.
@@ -224,7 +227,7 @@ class Reducer {
                                  FirstOutput(unit, chunks));
     const int64_t stride = shape_.columns().src;
     const ReduceDim& row = shape_.row();
-    alignas(64) char loaded[kBlock * 8];
+    alignas(64) char loaded[kColumns * 8];
     for (int64_t at = begin; at < end;) {
       const int64_t first = at % row.size;
       const int64_t rows = std::min(row.size - first, end - at);
