@@ -251,6 +251,9 @@ Status StreamCore::SendLocked() {
     launches = std::exchange(pending_launches_, 0);
     has_pending_.store(false, std::memory_order_seq_cst);
   }
+  // Before the write: who sees the work done must see it counted.
+  Count(context_.counters.records, last - first + 1);
+  Count(context_.counters.launches, launches);
   if (writes_closed_ || !WriteLocked()) {
     const Status status = fault();
     // The reading thread learns why in a moment.
@@ -258,8 +261,6 @@ Status StreamCore::SendLocked() {
                        : status;
   }
   sent_sequence_.store(last, std::memory_order_release);
-  Count(context_.counters.records, last - first + 1);
-  Count(context_.counters.launches, launches);
   return Status();
 }
 

@@ -107,7 +107,8 @@ py::dict Counters() {
   return dict;
 }
 
-// --- Memory --------------------------------------------------------------------
+// --- Memory
+// --------------------------------------------------------------------
 
 std::pair<size_t, size_t> MemGetInfo(int64_t device) {
   return DeviceAllocator::Get().getMemoryInfo(ToIndex(device));
@@ -251,7 +252,8 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("mem_get_info", wrap_pybind_function_no_gil(MemGetInfo),
         arg("device") = -1);
-  m.def("memory_stats", wrap_pybind_function(GetMemoryStats), arg("device") = -1);
+  m.def("memory_stats", wrap_pybind_function(GetMemoryStats),
+        arg("device") = -1);
   m.def("reset_peak_memory_stats", wrap_pybind_function(ResetPeakMemoryStats),
         arg("device") = -1);
   m.def("reset_accumulated_memory_stats",
@@ -265,8 +267,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("manual_seed", wrap_pybind_function(ManualSeed), arg("seed"),
         arg("device") = -1);
   m.def("initial_seed", wrap_pybind_function(InitialSeed), arg("device") = -1);
-  m.def("get_rng_state", wrap_pybind_function(GetRngState),
-        arg("device") = -1);
+  m.def("get_rng_state", wrap_pybind_function(GetRngState), arg("device") = -1);
   m.def("set_rng_state", wrap_pybind_function(SetRngState), arg("state"),
         arg("device") = -1);
 
@@ -275,8 +276,7 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("_set_daemon_path", wrap_pybind_function(SetDaemonPath), arg("path"));
   m.def("_wait_for_autograd_threads",
-        wrap_pybind_function_no_gil(WaitForAutogradThreads),
-        arg("timeout_ms"));
+        wrap_pybind_function_no_gil(WaitForAutogradThreads), arg("timeout_ms"));
 }
 
 }  // namespace tvarant::torch_plugin

@@ -120,8 +120,7 @@ void CopyOnHost(const at::Tensor& src, const at::Tensor& dst) {
 
 // True if the host may write the tensor's mapped bytes now.
 bool IsIdle(DeviceImpl& device, const at::Tensor& tensor) {
-  const Block* block =
-      DeviceAllocator::BlockOf(tensor.storage().data_ptr());
+  const Block* block = DeviceAllocator::BlockOf(tensor.storage().data_ptr());
   return block != nullptr &&
          device.allocator().IsIdle(
              *block, static_cast<int>(CurrentStreamId(device.index())));
@@ -142,9 +141,9 @@ void CopyToDevice(const at::Tensor& src, const at::Tensor& dst) {
     return;
   }
   // Convert on the side where fewer bytes travel.
-  const bool convert_later =
-      src.itemsize() < dst.itemsize() && CanConvertOnDevice(src, dst) &&
-      Converts(src.scalar_type()) && !HasBits(src);
+  const bool convert_later = src.itemsize() < dst.itemsize() &&
+                             CanConvertOnDevice(src, dst) &&
+                             Converts(src.scalar_type()) && !HasBits(src);
   const c10::ScalarType sent =
       convert_later ? src.scalar_type() : dst.scalar_type();
   const bool is_same_shape = src.sizes() == dst.sizes();
@@ -192,10 +191,9 @@ void CopyToHost(const at::Tensor& src, const at::Tensor& dst) {
     return;
   }
   const uint64_t bytes = src.numel() * src.itemsize();
-  const bool in_place = src.scalar_type() == dst.scalar_type() &&
-                        src.sizes() == dst.sizes() &&
-                        src.strides() == dst.strides() && !HasBits(src) &&
-                        !HasBits(dst);
+  const bool in_place =
+      src.scalar_type() == dst.scalar_type() && src.sizes() == dst.sizes() &&
+      src.strides() == dst.strides() && !HasBits(src) && !HasBits(dst);
   if (in_place) {
     device.Download(stream, src.const_data_ptr(), dst.mutable_data_ptr(),
                     bytes);
@@ -252,10 +250,8 @@ void CopyOnDevice(const at::Tensor& src, const at::Tensor& dst,
   }
   LaunchBuilder launch(Kernel::kCopy, dst.device());
   const bool same_type = src.scalar_type() == dst.scalar_type();
-  const DType src_type =
-      same_type ? BitsType(src) : ToDType(src.scalar_type());
-  const DType dst_type =
-      same_type ? BitsType(dst) : ToDType(dst.scalar_type());
+  const DType src_type = same_type ? BitsType(src) : ToDType(src.scalar_type());
+  const DType dst_type = same_type ? BitsType(dst) : ToDType(dst.scalar_type());
   launch.DstRaw(dst.mutable_data_ptr(), dst_type, dst.sizes(), dst.strides());
   launch.SrcRaw(src.const_data_ptr(), src_type, src.sizes(), src.strides());
   if ((src.is_conj() != dst.is_conj()) != conjugate) {
@@ -302,10 +298,10 @@ void CopyTensor(const at::Tensor& given, const at::Tensor& dst) {
 }
 
 at::Tensor ToDevice(const at::Tensor& host, c10::Device device) {
-  at::Tensor made =
-      IsDense(host) ? EmptyDevice(host.sizes(), host.strides(),
-                                  host.scalar_type(), device)
-                    : EmptyDevice(host.sizes(), host.scalar_type(), device);
+  at::Tensor made = IsDense(host)
+                        ? EmptyDevice(host.sizes(), host.strides(),
+                                      host.scalar_type(), device)
+                        : EmptyDevice(host.sizes(), host.scalar_type(), device);
   CopyTensor(host, made);
   return made;
 }

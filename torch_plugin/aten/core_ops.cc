@@ -4,8 +4,8 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_lazy_clone_native.h>
-#include <ATen/ops/eq.h>
 #include <ATen/ops/all.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/set_native.h>
 #include <c10/core/ScalarType.h>
@@ -70,9 +70,8 @@ at::Tensor EmptyStrided(at::IntArrayRef size, at::IntArrayRef stride,
                         std::optional<c10::Device> device,
                         std::optional<bool> pin) {
   const FactoryScope scope(dtype, layout, device, pin);
-  return at::detail::empty_strided_generic(size, stride,
-                                           &DeviceAllocator::Get(), kKeys,
-                                           scope.type());
+  return at::detail::empty_strided_generic(
+      size, stride, &DeviceAllocator::Get(), kKeys, scope.type());
 }
 
 // Memory that is never there: readers must know the ZeroTensor key.
@@ -91,10 +90,10 @@ at::Tensor EfficientZeroTensor(at::IntArrayRef size,
                                std::optional<bool> pin) {
   static auto* allocator = new NoMemory;
   const FactoryScope scope(dtype, layout, device, pin);
-  return at::detail::empty_generic(size, allocator,
-                                   kKeys | c10::DispatchKeySet(
-                                               c10::DispatchKey::ZeroTensor),
-                                   scope.type(), std::nullopt);
+  return at::detail::empty_generic(
+      size, allocator,
+      kKeys | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor), scope.type(),
+      std::nullopt);
 }
 
 // --- Sizes and storages ---------------------------------------------------
@@ -139,8 +138,7 @@ at::Tensor& SetStorage(at::Tensor& self, at::Storage source, int64_t offset,
 }
 
 at::Tensor& SetWholeStorage(at::Tensor& self, at::Storage source) {
-  const int64_t size =
-      static_cast<int64_t>(source.nbytes() / self.itemsize());
+  const int64_t size = static_cast<int64_t>(source.nbytes() / self.itemsize());
   return SetStorage(self, std::move(source), 0, size, {});
 }
 
@@ -149,10 +147,10 @@ at::Tensor& SetTensor(at::Tensor& self, const at::Tensor& source) {
 }
 
 at::Tensor& SetNothing(at::Tensor& self) {
-  c10::Storage storage(
-      c10::Storage::use_byte_size_t(), 0,
-      c10::DataPtr(nullptr, self.device()), &DeviceAllocator::Get(),
-      /*resizable=*/true);
+  c10::Storage storage(c10::Storage::use_byte_size_t(), 0,
+                       c10::DataPtr(nullptr, self.device()),
+                       &DeviceAllocator::Get(),
+                       /*resizable=*/true);
   return SetStorage(self, std::move(storage), 0, {0}, {});
 }
 
@@ -176,8 +174,7 @@ std::array<int64_t, 2> Bits(T value) {
   return bits;
 }
 
-std::array<int64_t, 2> FillBits(const at::Scalar& value,
-                                c10::ScalarType type) {
+std::array<int64_t, 2> FillBits(const at::Scalar& value, c10::ScalarType type) {
   // The common types without a tensor.
   switch (type) {
     case c10::ScalarType::Float:
@@ -237,8 +234,9 @@ at::Tensor& FillTensor(at::Tensor& self, const at::Tensor& value) {
 at::Tensor& Zero(at::Tensor& self) { return FillScalar(self, 0); }
 
 at::Scalar LocalScalarDense(const at::Tensor& self) {
-  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not "
-                                "supported");
+  TORCH_CHECK(self.numel() > 0,
+              "_local_scalar_dense: Empty tensor not "
+              "supported");
   DeviceImpl& device = DeviceImpl::Get(self.device().index());
   const c10::StreamId stream = CurrentStreamId(device.index());
   const void* address = self.const_data_ptr();

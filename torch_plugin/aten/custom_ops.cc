@@ -291,7 +291,7 @@ Tensor CallPointwise(at::TensorList inputs, IntArrayRef ops, IntArrayRef a,
 // op by op, and asks PyTorch for the gradient of that.
 class PointwiseFunction : public torch::autograd::Function<PointwiseFunction> {
  public:
-  static Tensor forward(AutogradContext* context, const variable_list& inputs,
+  static Tensor forward(AutogradContext* context, at::TensorList inputs,
                         std::vector<int64_t> ops, std::vector<int64_t> a,
                         std::vector<int64_t> b, std::vector<int64_t> input_ids,
                         std::vector<double> alphas,
@@ -301,7 +301,7 @@ class PointwiseFunction : public torch::autograd::Function<PointwiseFunction> {
       at::AutoDispatchBelowADInplaceOrView below;
       out = CallPointwise(inputs, ops, a, b, input_ids, alphas, consts);
     }
-    context->save_for_backward(inputs);
+    context->save_for_backward(inputs.vec());
     context->saved_data["ops"] = std::move(ops);
     context->saved_data["a"] = std::move(a);
     context->saved_data["b"] = std::move(b);
@@ -357,7 +357,7 @@ Tensor PointwiseAutograd(at::TensorList inputs, IntArrayRef ops, IntArrayRef a,
   bool needs_grad = false;
   for (const Tensor& input : inputs) needs_grad |= input.requires_grad();
   if (needs_grad && at::GradMode::is_enabled()) {
-    return PointwiseFunction::apply(inputs.vec(), ops.vec(), a.vec(), b.vec(),
+    return PointwiseFunction::apply(inputs, ops.vec(), a.vec(), b.vec(),
                                     input_ids.vec(), alphas.vec(),
                                     consts.vec());
   }

@@ -79,8 +79,8 @@ class Call {
       device_->Synchronize();
       for (StoragePair& pair : storages_) MakeHost(pair);
       for (TensorPair& pair : tensors_) {
-        pair.host = TensorLike(pair.device,
-                               storages_[pair.storage].host, /*is_cpu=*/true);
+        pair.host = TensorLike(pair.device, storages_[pair.storage].host,
+                               /*is_cpu=*/true);
       }
     }
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -118,8 +118,8 @@ class Call {
   // --- Before -------------------------------------------------------------
 
   void Collect(const c10::Argument& argument, const c10::IValue& value) {
-    const bool is_written = argument.alias_info() != nullptr &&
-                            argument.alias_info()->isWrite();
+    const bool is_written =
+        argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     // Index tensors may lie on the host, as with PyTorch's own devices.
     const bool may_be_host =
         value.isOptionalTensorList() ||
@@ -188,8 +188,8 @@ class Call {
   void SetTarget(c10::Device device) {
     if (has_target_) return;
     has_target_ = true;
-    target_ = c10::Device(device.type(), device.has_index() ? device.index()
-                                                            : CurrentDevice());
+    target_ = c10::Device(
+        device.type(), device.has_index() ? device.index() : CurrentDevice());
   }
 
   void CheckDevices() {
@@ -350,8 +350,10 @@ class Call {
     if (!host.defined() || IsOurs(host)) return host;
     TORCH_CHECK_NOT_IMPLEMENTED(
         host.layout() == c10::kStrided && !host.is_nested(),
-        op_.operator_name(), ": tvarant has strided tensors only, but the op "
-        "returns layout ", host.layout());
+        op_.operator_name(),
+        ": tvarant has strided tensors only, but the op "
+        "returns layout ",
+        host.layout());
     c10::StorageImpl* impl = host.storage().unsafeGetStorageImpl();
     for (const TensorPair& pair : tensors_) {
       if (pair.host.is_same(host)) return pair.device;
@@ -362,8 +364,8 @@ class Call {
       }
     }
     // A new tensor of its own needs only its own bytes.
-    if (host.is_non_overlapping_and_dense() && host.storage().use_count() == 1 &&
-        !host.is_conj() && !host.is_neg()) {
+    if (host.is_non_overlapping_and_dense() &&
+        host.storage().use_count() == 1 && !host.is_conj() && !host.is_neg()) {
       return ToDevice(host, target_);
     }
     return TensorLike(host, DeviceStorageOf(host), /*is_cpu=*/false);
@@ -422,14 +424,13 @@ void RegisterStructuredFallbacks() {
     }
   }
   // Registrations last as long as the library object: for ever.
-  static auto* library = new torch::Library(
-      torch::Library::IMPL, "aten", DispatchKey::PrivateUse1, __FILE__,
-      __LINE__);
+  static auto* library =
+      new torch::Library(torch::Library::IMPL, "aten", DispatchKey::PrivateUse1,
+                         __FILE__, __LINE__);
   for (const c10::OperatorName& name : candidates) {
     if (native.count(family(name)) != 0) continue;
-    library->impl(
-        c10::toString(name).c_str(),
-        torch::CppFunction::makeFromBoxedFunction<&BoxedFallback>());
+    library->impl(c10::toString(name).c_str(),
+                  torch::CppFunction::makeFromBoxedFunction<&BoxedFallback>());
   }
 }
 

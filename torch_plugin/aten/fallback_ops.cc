@@ -44,8 +44,8 @@ void ConvolutionBackward(const c10::OperatorHandle&, c10::DispatchKeySet,
   const Tensor& weight = (*stack)[begin + 2].toTensor();
   const bool transposed = (*stack)[begin + 6].toBool();
   const int64_t groups = (*stack)[begin + 8].toInt();
-  const std::vector<int64_t> bias_sizes = {
-      transposed ? weight.size(1) * groups : weight.size(0)};
+  const std::vector<int64_t> bias_sizes = {transposed ? weight.size(1) * groups
+                                                      : weight.size(0)};
   stack->insert(stack->begin() + static_cast<std::ptrdiff_t>(begin + 3),
                 c10::IValue(bias_sizes));
   CpuFallback(op, stack, "aten::convolution_backward_overrideable");
@@ -65,8 +65,8 @@ std::tuple<Tensor, Tensor, Tensor> LstmCell(const Tensor& input_gates,
                                             const Tensor& cx,
                                             const OptionalTensor& input_bias,
                                             const OptionalTensor& hidden_bias) {
-  const Tensor gates = WithBias(WithBias(input_gates, input_bias),
-                                hidden_bias).add(hidden_gates);
+  const Tensor gates = WithBias(WithBias(input_gates, input_bias), hidden_bias)
+                           .add(hidden_gates);
   const std::vector<Tensor> chunks = gates.chunk(4, 1);
   const Tensor i = chunks[0].sigmoid();
   const Tensor f = chunks[1].sigmoid();
@@ -126,10 +126,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> GruCellBackward(
   const Tensor &r = saved[0], &z = saved[1], &n = saved[2], &hx = saved[3],
                &hn = saved[4];
   const Tensor one_minus_z = z.neg().add_(1);
-  const Tensor grad_z =
-      grad_hy.mul(hx.sub(n)).mul_(z).mul_(one_minus_z);
-  const Tensor grad_n =
-      grad_hy.mul(one_minus_z).mul_(n.mul(n).neg_().add_(1));
+  const Tensor grad_z = grad_hy.mul(hx.sub(n)).mul_(z).mul_(one_minus_z);
+  const Tensor grad_n = grad_hy.mul(one_minus_z).mul_(n.mul(n).neg_().add_(1));
   const Tensor grad_hn = grad_n.mul(r);
   const Tensor grad_r = grad_n.mul(hn).mul_(r).mul_(r.neg().add_(1));
   const Tensor grad_input = at::cat({grad_r, grad_z, grad_n}, 1);
@@ -157,9 +155,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(LstmCellBackward));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(GruCell));
   m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(GruCellBackward));
-  for (const char* op :
-       {"_stack", "_stack.out", "addr", "addr.out", "linalg__powsum",
-        "native_group_norm"}) {
+  for (const char* op : {"_stack", "_stack.out", "addr", "addr.out",
+                         "linalg__powsum", "native_group_norm"}) {
     m.impl(op, torch::CppFunction::makeFromBoxedFunction<&RunOnCpu>());
   }
 }

@@ -88,8 +88,10 @@ void CheckSameDevice(const at::Tensor& tensor, c10::Device device,
   TORCH_CHECK(tensor.device() == device,
               "Expected all tensors to be on the same device, but found at "
               "least two devices, ",
-              device, " and ", tensor.device(), "! (when checking argument for "
-              "argument ", argument, " in method ", op, ")");
+              device, " and ", tensor.device(),
+              "! (when checking argument for "
+              "argument ",
+              argument, " in method ", op, ")");
 }
 
 LaunchBuilder::LaunchBuilder(Kernel kernel, c10::Device device)

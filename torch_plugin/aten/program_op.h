@@ -32,8 +32,7 @@ void CheckProgram(const ProgramArrays& program);
 
 // The program for the device, with numbers as launch scalars (`floats`), so
 // that a new number defines no new program. The program must be checked.
-Program BuildProgram(const ProgramArrays& program,
-                     std::vector<double>* floats);
+Program BuildProgram(const ProgramArrays& program, std::vector<double>* floats);
 
 // The same op by op: on any device, differentiable. Must be checked.
 at::Tensor RunEagerly(const ProgramArrays& program);

@@ -68,10 +68,9 @@ void DeviceAllocator::copy_data(void* dest, const void* src,
   const Location to = device.Locate(dest);
   const Location from = device.Locate(src);
   const c10::StreamId id = CurrentStreamId(device.index());
-  device.Check(id,
-               device.stream(id).CopyBytes(to.segment, to.offset_bytes,
-                                           from.segment, from.offset_bytes,
-                                           count));
+  device.Check(
+      id, device.stream(id).CopyBytes(to.segment, to.offset_bytes, from.segment,
+                                      from.offset_bytes, count));
 }
 
 bool DeviceAllocator::initialized() {

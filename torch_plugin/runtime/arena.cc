@@ -60,8 +60,7 @@ bool Arena::Make() {
       munmap(range, bytes + kSlotBytes);
       continue;
     }
-    base_ = reinterpret_cast<char*>(
-        RoundUp(reinterpret_cast<uint64_t>(range)));
+    base_ = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uint64_t>(range)));
     size_bytes_ = bytes;
     // Zero pages are null pointers; nothing is touched until it is used.
     table_ = static_cast<std::atomic<const ArenaSegment*>*>(table);
@@ -121,8 +120,6 @@ void Arena::Release(char* base, uint64_t size_bytes) {
   free_.emplace(offset, merged);
 }
 
-void Arena::ForkChild() noexcept {
-  MapNothing(base_, size_bytes_, MAP_FIXED);
-}
+void Arena::ForkChild() noexcept { MapNothing(base_, size_bytes_, MAP_FIXED); }
 
 }  // namespace tvarant::torch_plugin

@@ -54,8 +54,8 @@ class Arena {
   void Release(char* base, uint64_t size_bytes);
 
   const ArenaSegment* Find(const void* address) const noexcept {
-    const uint64_t offset = static_cast<uint64_t>(
-        static_cast<const char*>(address) - base_);
+    const uint64_t offset =
+        static_cast<uint64_t>(static_cast<const char*>(address) - base_);
     if (offset >= size_bytes_) return nullptr;
     return table_[offset / kSlotBytes].load(std::memory_order_acquire);
   }

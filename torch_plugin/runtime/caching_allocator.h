@@ -51,9 +51,9 @@ class SegmentSource {
   virtual void WaitForStreams() = 0;
   // Raises OutOfMemoryError (asked bytes, what the daemon has free) or the
   // error of the status.
-  [[noreturn]] virtual void RaiseAllocationError(
-      uint64_t asked_bytes, const client::Status& status,
-      const std::string& usage) = 0;
+  [[noreturn]] virtual void RaiseAllocationError(uint64_t asked_bytes,
+                                                 const client::Status& status,
+                                                 const std::string& usage) = 0;
   virtual const void* owner() const = 0;
 };
 

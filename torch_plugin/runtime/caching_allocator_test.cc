@@ -104,7 +104,8 @@ TEST_F(CachingAllocatorTest, RecordedStreamsDelayReuse) {
 
 TEST_F(CachingAllocatorTest, MergesNeighbours) {
   std::vector<Block*> blocks;
-  for (int i = 0; i < 2; ++i) blocks.push_back(allocator_.Allocate(4 * kMiB, 0));
+  for (int i = 0; i < 2; ++i)
+    blocks.push_back(allocator_.Allocate(4 * kMiB, 0));
   EXPECT_EQ(device_.segments(), 1u);  // of 8 MiB
   for (Block* block : blocks) allocator_.Free(block);
   Block* whole = allocator_.Allocate(8 * kMiB, 0);
@@ -225,8 +226,8 @@ TEST_F(CachingAllocatorTest, RandomUseNeverOverlaps) {
   for (int i = 0; i < 20000; ++i) {
     const int stream = static_cast<int>(random() % 3);
     if (live.empty() || random() % 5 < 3) {
-      const uint64_t size = random() % 20 == 0 ? 1 + random() % (4 * kMiB)
-                                               : 1 + random() % 20000;
+      const uint64_t size =
+          random() % 20 == 0 ? 1 + random() % (4 * kMiB) : 1 + random() % 20000;
       Block* block;
       try {
         block = allocator_.Allocate(size, stream);

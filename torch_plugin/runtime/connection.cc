@@ -85,9 +85,9 @@ Status CheckBackend(const std::string& backend) {
                       " is not available in this build of tvarant: use sim, "
                       "the CPU simulator");
   }
-  return Status(Code::kInvalidArgument,
-                "TVARANT_BACKEND=" + backend +
-                    " is unknown: use sim, opencl or fpga");
+  return Status(
+      Code::kInvalidArgument,
+      "TVARANT_BACKEND=" + backend + " is unknown: use sim, opencl or fpga");
 }
 
 Status CheckEndpoint(const std::string& endpoint) {
@@ -105,9 +105,8 @@ Status CheckEndpoint(const std::string& endpoint) {
                       ": tcp endpoints are not available in this build of "
                       "tvarant; use unix:PATH");
   }
-  return Status(Code::kInvalidArgument,
-                "TVARANT_ENDPOINT='" + endpoint +
-                    "' is no endpoint: use unix:PATH");
+  return Status(Code::kInvalidArgument, "TVARANT_ENDPOINT='" + endpoint +
+                                            "' is no endpoint: use unix:PATH");
 }
 
 Result<Connection> Open(std::string endpoint,
@@ -212,11 +211,20 @@ uint64_t ParseBytes(const std::string& text) {
   int shift = 0;
   if (!unit.empty()) {
     switch (std::toupper(static_cast<unsigned char>(unit[0]))) {
-      case 'K': shift = 10; break;
-      case 'M': shift = 20; break;
-      case 'G': shift = 30; break;
-      case 'T': shift = 40; break;
-      default: return 0;
+      case 'K':
+        shift = 10;
+        break;
+      case 'M':
+        shift = 20;
+        break;
+      case 'G':
+        shift = 30;
+        break;
+      case 'T':
+        shift = 40;
+        break;
+      default:
+        return 0;
     }
     const std::string rest = unit.substr(1);
     if (!rest.empty() && rest != "B" && rest != "iB") return 0;

@@ -58,8 +58,7 @@ TEST_F(ConnectionTest, SaysWhatIsWrongWithABackend) {
 TEST_F(ConnectionTest, SaysThatThereIsNoDaemon) {
   EXPECT_NE(Error().message().find("no tvarantd found"), std::string::npos);
   setenv("TVARANT_DAEMON", "/nonexistent/tvarantd", 1);
-  EXPECT_NE(Error().message().find("/nonexistent/tvarantd"),
-            std::string::npos);
+  EXPECT_NE(Error().message().find("/nonexistent/tvarantd"), std::string::npos);
   EXPECT_FALSE(MayConnect());
 }
 

@@ -30,12 +30,12 @@ namespace tvarant::torch_plugin {
 // kUnimplemented, RuntimeError else.
 [[noreturn]] void ThrowStatus(const client::Status& status);
 
-#define TVARANT_THROW_IF_ERROR(expr)                                \
-  do {                                                              \
-    ::tvarant::client::Status tvarant_status = (expr);              \
-    if (__builtin_expect(!tvarant_status.ok(), 0)) {                \
-      ::tvarant::torch_plugin::ThrowStatus(tvarant_status);         \
-    }                                                               \
+#define TVARANT_THROW_IF_ERROR(expr)                        \
+  do {                                                      \
+    ::tvarant::client::Status tvarant_status = (expr);      \
+    if (__builtin_expect(!tvarant_status.ok(), 0)) {        \
+      ::tvarant::torch_plugin::ThrowStatus(tvarant_status); \
+    }                                                       \
   } while (false)
 
 // Where an address of the device's reserved range lies.

@@ -51,9 +51,9 @@ Location DeviceImpl::Locate(const void* address) const {
   if (C10_UNLIKELY(segment == nullptr || segment->owner != this)) {
     RaiseBadAddress(address);
   }
-  return Location{segment->handle,
-                  static_cast<uint64_t>(static_cast<const char*>(address) -
-                                        segment->base)};
+  return Location{
+      segment->handle,
+      static_cast<uint64_t>(static_cast<const char*>(address) - segment->base)};
 }
 
 void DeviceImpl::RaiseBadAddress(const void* address) const {
@@ -134,8 +134,8 @@ void DeviceImpl::Download(c10::StreamId id, const void* address, void* data,
                           uint64_t bytes) {
   if (bytes == 0) return;
   const Location location = Locate(address);
-  client::Status status = stream(id).Download(
-      location.segment, location.offset_bytes, data, bytes);
+  client::Status status =
+      stream(id).Download(location.segment, location.offset_bytes, data, bytes);
   if (C10_UNLIKELY(has_deferred_.load(std::memory_order_acquire))) {
     ThrowDeferred(static_cast<int>(id));
   }

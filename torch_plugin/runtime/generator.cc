@@ -57,8 +57,9 @@ void PhiloxGenerator::set_state(const c10::TensorImpl& new_state) {
                   new_state.dtype() == caffe2::TypeMeta::Make<uint8_t>() &&
                   new_state.is_contiguous(),
               "RNG state must be a torch.ByteTensor");
-  TORCH_CHECK(new_state.numel() == kStateBytes, "RNG state is wrong size: ",
-              new_state.numel(), " bytes instead of ", kStateBytes);
+  TORCH_CHECK(new_state.numel() == kStateBytes,
+              "RNG state is wrong size: ", new_state.numel(),
+              " bytes instead of ", kStateBytes);
   const char* bytes = static_cast<const char*>(new_state.data());
   std::memcpy(&state_->seed, bytes, sizeof(uint64_t));
   std::memcpy(&state_->offset, bytes + sizeof(uint64_t), sizeof(uint64_t));
@@ -102,8 +103,8 @@ const at::Generator& DefaultGenerator(c10::DeviceIndex index) {
   static auto* generators = [] {
     auto* made = new std::array<at::Generator, kMaxDevices>;
     for (int i = 0; i < kMaxDevices; ++i) {
-      (*made)[static_cast<size_t>(i)] = at::make_generator<PhiloxGenerator>(
-          static_cast<c10::DeviceIndex>(i));
+      (*made)[static_cast<size_t>(i)] =
+          at::make_generator<PhiloxGenerator>(static_cast<c10::DeviceIndex>(i));
     }
     return made;
   }();
@@ -116,10 +117,9 @@ at::Generator NewGenerator(c10::DeviceIndex index) {
 
 PhiloxPoint PhiloxNext(const std::optional<at::Generator>& generator,
                        c10::Device device, uint64_t counters) {
-  const at::Generator& used =
-      generator.has_value() && generator->defined()
-          ? *generator
-          : DefaultGenerator(device.index());
+  const at::Generator& used = generator.has_value() && generator->defined()
+                                  ? *generator
+                                  : DefaultGenerator(device.index());
   auto* philox = dynamic_cast<PhiloxGenerator*>(used.unsafeGetGeneratorImpl());
   TORCH_CHECK(philox != nullptr, "Expected a '", device.type(),
               "' device type for generator but found '", used.device().type(),

@@ -44,9 +44,7 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   explicit PhiloxGenerator(c10::DeviceIndex index);
   PhiloxGenerator(c10::DeviceIndex index, c10::intrusive_ptr<State> state);
 
-  static c10::DeviceType device_type() {
-    return c10::DeviceType::PrivateUse1;
-  }
+  static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
 
   void set_current_seed(uint64_t seed) override;
   uint64_t current_seed() const override;

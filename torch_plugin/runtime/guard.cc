@@ -77,9 +77,8 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   c10::Stream getStreamFromGlobalPool(c10::Device device,
                                       bool is_high_priority) const override {
     const c10::StreamId id =
-        is_high_priority
-            ? kNormalStreams + g_next_high++ % kHighPriorityStreams
-            : 1 + g_next_normal++ % (kNormalStreams - 1);
+        is_high_priority ? kNormalStreams + g_next_high++ % kHighPriorityStreams
+                         : 1 + g_next_normal++ % (kNormalStreams - 1);
     return ToStream(IndexOf(device), id);
   }
   c10::Stream getNewStream(c10::Device device, int priority) const override {

@@ -61,8 +61,7 @@ void HostAllocator::Free(void* data) {
 
 c10::DeleterFnPtr HostAllocator::raw_deleter() const { return &Delete; }
 
-void HostAllocator::copy_data(void* dest, const void* src,
-                              size_t count) const {
+void HostAllocator::copy_data(void* dest, const void* src, size_t count) const {
   std::memcpy(dest, src, count);
 }
 

@@ -40,8 +40,8 @@ class HostAllocator final : public at::HostAllocator {
   void Free(void* data);
 
   std::mutex mutex_;
-  std::map<const char*, size_t> live_;            // address -> bytes
-  std::map<size_t, std::vector<void*>> cached_;   // bytes -> free blocks
+  std::map<const char*, size_t> live_;           // address -> bytes
+  std::map<size_t, std::vector<void*>> cached_;  // bytes -> free blocks
   at::HostStats stats_;
 };
 

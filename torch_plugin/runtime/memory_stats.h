@@ -46,16 +46,16 @@ struct PooledStat {
 };
 
 struct MemoryStats {
-  PooledStat allocation;            // blocks in use
-  PooledStat allocated_bytes;       // their bytes
-  PooledStat requested_bytes;       // what was asked for
-  PooledStat active;                // in use, or waiting for a stream
+  PooledStat allocation;       // blocks in use
+  PooledStat allocated_bytes;  // their bytes
+  PooledStat requested_bytes;  // what was asked for
+  PooledStat active;           // in use, or waiting for a stream
   PooledStat active_bytes;
-  PooledStat inactive_split;        // free parts of segments in use
+  PooledStat inactive_split;  // free parts of segments in use
   PooledStat inactive_split_bytes;
-  PooledStat segment;               // segments of the daemon
+  PooledStat segment;  // segments of the daemon
   PooledStat reserved_bytes;
-  int64_t num_alloc_retries = 0;    // after giving cached memory back
+  int64_t num_alloc_retries = 0;  // after giving cached memory back
   int64_t num_ooms = 0;
   int64_t num_device_alloc = 0;
   int64_t num_device_free = 0;

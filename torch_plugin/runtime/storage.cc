@@ -25,9 +25,8 @@ void ResizeStorage(c10::StorageImpl* storage, size_t size_bytes) {
     // The old block must not be reused before the copy has passed.
     const c10::DeviceIndex index = storage->device().index();
     DeviceAllocator::Get().recordStream(
-        storage->data_ptr(),
-        c10::Stream(c10::Stream::UNSAFE, storage->device(),
-                    CurrentStreamId(index)));
+        storage->data_ptr(), c10::Stream(c10::Stream::UNSAFE, storage->device(),
+                                         CurrentStreamId(index)));
   }
   storage->set_data_ptr_noswap(std::move(data));
   storage->set_nbytes(size_bytes);

@@ -20,10 +20,9 @@ void Arange(const Tensor& dst, T start, T step, ComputeClass from,
   const OpTable& table = GetOpTable();
   const ComputeClass to = ComputeClassOf(dst.dtype);
   const OpLoop cast =
-      dst.dtype == DType::kBool
-          ? table.to_bool[ClassIndex(from)]
-          : from == to ? nullptr
-                       : table.cast[ClassIndex(from)][ClassIndex(to)];
+      dst.dtype == DType::kBool ? table.to_bool[ClassIndex(from)]
+      : from == to              ? nullptr
+                                : table.cast[ClassIndex(from)][ClassIndex(to)];
   const StoreLoop store = table.store[static_cast<int>(dst.dtype)];
   const int64_t stride =
       dst.strides[0] * static_cast<int64_t>(SizeOf(dst.dtype));

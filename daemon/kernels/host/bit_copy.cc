@@ -19,8 +19,8 @@ struct Bytes16 {
 };
 
 template <typename T>
-void CopyRow(char* dst, int64_t dst_stride, const char* src,
-             int64_t src_stride, int64_t n) {
+void CopyRow(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
+             int64_t n) {
   auto* y = reinterpret_cast<T*>(dst);
   auto* x = reinterpret_cast<const T*>(src);
   if (src_stride == 0) {
@@ -134,10 +134,9 @@ void BitCopy(const Tensor& dst, const Tensor& src, ThreadPool& pool) {
   };
   const int64_t rows = loop.num_rows();
   if (rows == 1) {
-    pool.ParallelFor(width, kGrainBytes / bytes,
-                     [&](int64_t begin, int64_t end) {
-                       copy(0, 0, begin, end - begin);
-                     });
+    pool.ParallelFor(
+        width, kGrainBytes / bytes,
+        [&](int64_t begin, int64_t end) { copy(0, 0, begin, end - begin); });
     return;
   }
   pool.ParallelFor(rows, std::max<int64_t>(kGrainBytes / (width * bytes), 1),

@@ -9,8 +9,7 @@ namespace tvarant::host {
 
 absl::Status RunCat(const HostLaunch& launch, ThreadPool& pool) {
   const Tensor& dst = launch.dst[0];
-  if (launch.ints.empty() || launch.ints[0] < 0 ||
-      launch.ints[0] >= dst.rank) {
+  if (launch.ints.empty() || launch.ints[0] < 0 || launch.ints[0] >= dst.rank) {
     return absl::InvalidArgumentError("cat: dim is out of range");
   }
   const int dim = static_cast<int>(launch.ints[0]);

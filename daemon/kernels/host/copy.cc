@@ -39,9 +39,9 @@ absl::Status CopyReal(const Tensor& dst, const Tensor& src, bool negate,
   }
   if (ComputeClassOf(dst.dtype) == ComputeClass::kNone ||
       ComputeClassOf(src.dtype) == ComputeClass::kNone) {
-    return absl::UnimplementedError(
-        absl::StrCat("copy: no conversion from ", NameOf(src.dtype), " to ",
-                     NameOf(dst.dtype)));
+    return absl::UnimplementedError(absl::StrCat("copy: no conversion from ",
+                                                 NameOf(src.dtype), " to ",
+                                                 NameOf(dst.dtype)));
   }
   HostLaunch launch;
   launch.kernel = Kernel::kPointwise;
@@ -55,8 +55,8 @@ absl::Status CopyReal(const Tensor& dst, const Tensor& src, bool negate,
 class Part {
  public:
   Part(const Tensor& tensor, int imaginary) : tensor_(tensor) {
-    tensor_.dtype = tensor.dtype == DType::kComplex64 ? DType::kFloat32
-                                                      : DType::kFloat64;
+    tensor_.dtype =
+        tensor.dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
     tensor_.data += imaginary * static_cast<int64_t>(SizeOf(tensor_.dtype));
     for (int i = 0; i < tensor.rank; ++i) strides_[i] = tensor.strides[i] * 2;
     tensor_.strides = strides_.data();
@@ -106,8 +106,7 @@ absl::Status CopyComplex(const Tensor& dst, const Tensor& src, uint32_t flags,
     BitCopy(dst, src, pool);
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(
-      CopyReal(Part(dst, 0).tensor(), real.tensor(), negate, pool));
+  RETURN_IF_ERROR(CopyReal(Part(dst, 0).tensor(), real.tensor(), negate, pool));
   return CopyReal(Part(dst, 1).tensor(), Part(src, 1).tensor(),
                   negate != conjugate, pool);
 }

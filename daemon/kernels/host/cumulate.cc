@@ -35,8 +35,8 @@ struct Registers {
 };
 
 template <typename T>
-T* LoadWide(const Conversions& with, const char* src, int64_t stride,
-            int64_t n, Registers* registers) {
+T* LoadWide(const Conversions& with, const char* src, int64_t stride, int64_t n,
+            Registers* registers) {
   with.load(registers->loaded, src, stride, n);
   if (with.widen == nullptr) return reinterpret_cast<T*>(registers->loaded);
   with.widen(registers->wide, registers->loaded, nullptr, nullptr, n, 0);
@@ -47,8 +47,8 @@ void StoreNarrow(const Conversions& with, char* dst, int64_t stride,
                  const void* values, int64_t n, Registers* registers) {
   const void* result = values;
   if (with.narrow != nullptr) {
-    char* target = values == registers->loaded ? registers->wide
-                                               : registers->loaded;
+    char* target =
+        values == registers->loaded ? registers->wide : registers->loaded;
     with.narrow(target, values, nullptr, nullptr, n, 0);
     result = target;
   }
@@ -103,8 +103,8 @@ void Lines(const Tensor& dst, const Tensor& src, int dim,
           const int64_t dst_inner = lines.inner_stride(0) * with.dst_bytes;
           const int64_t src_inner = lines.inner_stride(1) * with.src_bytes;
           for (int64_t k = 0; k < length; ++k) {
-            const T* values = LoadWide<T>(with, x + k * src_step, src_inner, n,
-                                          &registers);
+            const T* values =
+                LoadWide<T>(with, x + k * src_step, src_inner, n, &registers);
             for (int64_t i = 0; i < n; ++i) {
               running[i] = Combine<T, kProduct>(running[i], values[i]);
             }

@@ -47,8 +47,7 @@ void FillAs(const Tensor& dst, T value, ThreadPool& pool) {
                    std::max<int64_t>(kGrainBytes / kBytes / width, 1),
                    [&](int64_t begin, int64_t end) {
                      loop.ForEachRow(begin, end, [&](const int64_t(&at)[1]) {
-                       FillRow(dst.data + at[0] * kBytes, stride, width,
-                               value);
+                       FillRow(dst.data + at[0] * kBytes, stride, width, value);
                      });
                    });
 }

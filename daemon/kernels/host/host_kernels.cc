@@ -81,9 +81,8 @@ absl::Status RunHostKernel(const HostLaunch& launch, ThreadPool& pool) {
     case Kernel::kInvalid:
       break;
   }
-  return absl::UnimplementedError(
-      absl::StrCat("kernel ", static_cast<int>(launch.kernel),
-                   " is not known"));
+  return absl::UnimplementedError(absl::StrCat(
+      "kernel ", static_cast<int>(launch.kernel), " is not known"));
 }
 
 const char* InstructionSetName() { return NameOf(CurrentIsa()); }

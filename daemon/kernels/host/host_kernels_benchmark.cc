@@ -96,11 +96,11 @@ void BM_Pointwise(benchmark::State& state, PointwiseOp op) {
   }
   Report(state, n * 4 * (1 + static_cast<int64_t>(src.size())));
 }
-#define POINTWISE(name, op)                                        \
-  BENCHMARK_CAPTURE(BM_Pointwise, name, PointwiseOp::op)           \
-      ->Arg(16)                                                    \
-      ->Arg(64 << 10)                                              \
-      ->Arg(kLarge)                                                \
+#define POINTWISE(name, op)                              \
+  BENCHMARK_CAPTURE(BM_Pointwise, name, PointwiseOp::op) \
+      ->Arg(16)                                          \
+      ->Arg(64 << 10)                                    \
+      ->Arg(kLarge)                                      \
       ->UseRealTime()
 POINTWISE(add, kAdd);
 POINTWISE(mul, kMul);

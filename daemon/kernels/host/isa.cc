@@ -14,10 +14,9 @@ Isa DetectIsa() {
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
       __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
   if (!avx2) return Isa::kBaseline;
-  const bool avx512 = __builtin_cpu_supports("avx512f") &&
-                      __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
+  const bool avx512 =
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return avx512 ? Isa::kAvx512 : Isa::kAvx2;
 #else
   return Isa::kBaseline;

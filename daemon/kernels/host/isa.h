@@ -30,10 +30,12 @@ const char* NameOf(Isa isa);
 }  // namespace tvarant::host
 
 #if defined(__x86_64__)
-#define TVARANT_FOR_ISA(name)                              \
-  (::tvarant::host::CurrentIsa() == ::tvarant::host::Isa::kAvx512 ? avx512::name \
-   : ::tvarant::host::CurrentIsa() == ::tvarant::host::Isa::kAvx2 ? avx2::name   \
-                                                 : baseline::name)
+#define TVARANT_FOR_ISA(name)                                     \
+  (::tvarant::host::CurrentIsa() == ::tvarant::host::Isa::kAvx512 \
+       ? avx512::name                                             \
+   : ::tvarant::host::CurrentIsa() == ::tvarant::host::Isa::kAvx2 \
+       ? avx2::name                                               \
+       : baseline::name)
 // Declares a function of every instruction set.
 #define TVARANT_DECLARE_FOR_ISAS(declaration) \
   namespace baseline {                        \

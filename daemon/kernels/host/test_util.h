@@ -45,8 +45,8 @@ inline double HalfValue(uint16_t bits, int fraction_bits, int bias) {
 // significand.
 inline uint16_t HalfBits(float value, int fraction_bits, int bias) {
   const int exponent_bits = 15 - fraction_bits;
-  const uint16_t infinity = static_cast<uint16_t>(((1 << exponent_bits) - 1)
-                                                  << fraction_bits);
+  const uint16_t infinity =
+      static_cast<uint16_t>(((1 << exponent_bits) - 1) << fraction_bits);
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) return sign | infinity | (1 << (fraction_bits - 1));
   const double magnitude = std::fabs(static_cast<double>(value));
@@ -66,7 +66,8 @@ class TestTensor {
  public:
   using Dims = std::vector<int64_t>;
 
-  TestTensor(DType dtype, Dims sizes) : TestTensor(dtype, sizes, Dense(sizes)) {}
+  TestTensor(DType dtype, Dims sizes)
+      : TestTensor(dtype, sizes, Dense(sizes)) {}
   TestTensor(DType dtype, Dims sizes, Dims strides, int64_t offset = 0)
       : dtype_(dtype),
         sizes_(std::move(sizes)),
@@ -248,8 +249,8 @@ void ForEachIsa(const Body& body) {
 
 // got against want: equal, both NaN, or within a relative and an absolute
 // error.
-inline ::testing::AssertionResult Near(double got, double want,
-                                       double relative, double absolute) {
+inline ::testing::AssertionResult Near(double got, double want, double relative,
+                                       double absolute) {
   if (std::isnan(want) && std::isnan(got)) return ::testing::AssertionSuccess();
   if (got == want) return ::testing::AssertionSuccess();
   if (std::fabs(got - want) <= relative * std::fabs(want) + absolute) {
@@ -259,8 +260,8 @@ inline ::testing::AssertionResult Near(double got, double want,
 }
 
 inline const DType kComputeDTypes[] = {
-    DType::kBool,    DType::kUInt8,    DType::kInt8,    DType::kInt16,
-    DType::kInt32,   DType::kInt64,    DType::kFloat16, DType::kBFloat16,
+    DType::kBool,    DType::kUInt8,  DType::kInt8,    DType::kInt16,
+    DType::kInt32,   DType::kInt64,  DType::kFloat16, DType::kBFloat16,
     DType::kFloat32, DType::kFloat64};
 
 }  // namespace tvarant::host

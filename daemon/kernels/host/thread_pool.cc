@@ -161,8 +161,8 @@ void ThreadPool::ParallelFor(int64_t n, int64_t grain,
     return;
   }
   const int64_t parts = std::min(max_parts, num_threads_ * kPartsPerThread);
-  const int helpers = static_cast<int>(
-      std::min<int64_t>(num_threads_ - 1, max_parts - 1));
+  const int helpers =
+      static_cast<int>(std::min<int64_t>(num_threads_ - 1, max_parts - 1));
   // Parts on multiples of 64 keep neighbours out of one cache line.
   int64_t part = n / parts + (n % parts != 0);
   if (grain >= 64) part = (part + 63) / 64 * 64;

@@ -23,10 +23,9 @@ struct Square {
 
   template <int... kLane>
   TVARANT_TRANSPOSE_INLINE static void Interleave(Row a, Row b, Row* low,
-                                               Row* high) {
+                                                  Row* high) {
 #if defined(__clang__)
-    *low = __builtin_shufflevector(
-        a, b, ((kLane % 2) * kSide + kLane / 2)...);
+    *low = __builtin_shufflevector(a, b, ((kLane % 2) * kSide + kLane / 2)...);
     *high = __builtin_shufflevector(
         a, b, ((kLane % 2) * kSide + kLane / 2 + kSide / 2)...);
 #else
@@ -38,7 +37,8 @@ struct Square {
 
   template <int... kLane>
   TVARANT_TRANSPOSE_INLINE static void Run(char* dst, int64_t dst_stride,
-                                        const char* src, int64_t src_stride) {
+                                           const char* src,
+                                           int64_t src_stride) {
     Row rows[kSide];
     for (int i = 0; i < kSide; ++i) {
       rows[i] = *reinterpret_cast<const LooseRow*>(src + i * src_stride);
@@ -122,14 +122,13 @@ void TransposeOfIsa(char* dst, int64_t dst_stride, const char* src,
                     int64_t src_stride, int64_t rows, int64_t columns,
                     int64_t element_bytes) {
   ForEachPanel(
-      rows, columns,
-      [&](int64_t r, int64_t c, int64_t height, int64_t width) {
+      rows, columns, [&](int64_t r, int64_t c, int64_t height, int64_t width) {
         char* y = dst + r * dst_stride + c * element_bytes;
         const char* x = src + r * element_bytes + c * src_stride;
         switch (element_bytes) {
           case 1:
-            Panel<uint8_t, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
-                    14, 15>(y, dst_stride, x, src_stride, height, width);
+            Panel<uint8_t, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+                  15>(y, dst_stride, x, src_stride, height, width);
             break;
           case 2:
             Panel<uint16_t, 8, 0, 1, 2, 3, 4, 5, 6, 7>(
@@ -146,8 +145,8 @@ void TransposeOfIsa(char* dst, int64_t dst_stride, const char* src,
             break;
           case 8:
 #if defined(__AVX2__)
-            Panel<uint64_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride,
-                                             height, width);
+            Panel<uint64_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride, height,
+                                           width);
 #else
             Panel<uint64_t, 2, 0, 1>(y, dst_stride, x, src_stride, height,
                                        width);

@@ -17,11 +17,9 @@ using TransposeFunction = void(char* dst, int64_t dst_stride, const char* src,
                                int64_t src_stride, int64_t rows,
                                int64_t columns, int64_t element_bytes);
 
-TVARANT_DECLARE_FOR_ISAS(void TransposeOfIsa(char* dst, int64_t dst_stride,
-                                             const char* src,
-                                             int64_t src_stride, int64_t rows,
-                                             int64_t columns,
-                                             int64_t element_bytes))
+TVARANT_DECLARE_FOR_ISAS(void TransposeOfIsa(
+    char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
+    int64_t rows, int64_t columns, int64_t element_bytes))
 
 // The function of the instruction set in use.
 inline TransposeFunction* GetTranspose() {

@@ -38,8 +38,8 @@ void Triangle(const Tensor& dst, const Tensor& src, int64_t diagonal,
           const int64_t i = row++ % height;
           // i < 2^62, so that a far diagonal saturates.
           const int64_t border = std::clamp<int64_t>(
-              std::clamp(diagonal, -(int64_t{1} << 62), int64_t{1} << 62) +
-                  i + (upper ? 0 : 1),
+              std::clamp(diagonal, -(int64_t{1} << 62), int64_t{1} << 62) + i +
+                  (upper ? 0 : 1),
               0, width);
           const int64_t from = upper ? border : 0;
           const int64_t to = upper ? width : border;

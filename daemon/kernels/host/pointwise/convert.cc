@@ -90,8 +90,8 @@ TVARANT_ELEMENT void NarrowRow<Half, float>(Half* dst, const float* src,
                                             int64_t n) {
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
-    const __m128i y = _mm256_cvtps_ph(
-        _mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
+    const __m128i y =
+        _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + i), y);
   }
   for (; i < n; ++i) dst[i] = FromFloat<Half>(src[i]);

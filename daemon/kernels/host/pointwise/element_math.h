@@ -33,12 +33,12 @@ TVARANT_ELEMENT T sel(bool condition, T x, T y) {
   return condition ? x : y;
 }
 
-#define TVARANT_SLEEF_1(name, prefix)          \
-  TVARANT_ELEMENT float prefix##name(float x) { \
-    return TVARANT_MATH(name##f)(x);            \
-  }                                             \
+#define TVARANT_SLEEF_1(name, prefix)             \
+  TVARANT_ELEMENT float prefix##name(float x) {   \
+    return TVARANT_MATH(name##f)(x);              \
+  }                                               \
   TVARANT_ELEMENT double prefix##name(double x) { \
-    return TVARANT_MATH(name)(x);               \
+    return TVARANT_MATH(name)(x);                 \
   }
 #define TVARANT_SLEEF_2(name, prefix)                       \
   TVARANT_ELEMENT float prefix##name(float x, float y) {    \
@@ -55,9 +55,16 @@ TVARANT_ELEMENT T sel(bool condition, T x, T y) {
 
 // SLEEF's fmod wants a quotient below 1e300. That of two floats is, in double.
 // Larger ones of doubles go down in steps, as a mod b = (a mod 2^k b) mod b.
+// A finite number modulo an infinite one is itself.
+template <typename T>
+TVARANT_ELEMENT T ModuloInfinity(T a, T b, T result) {
+  const bool is_itself = (b == b) & (b - b != T(0)) & (a - a == T(0));
+  return sel(is_itself, a, result);
+}
 TVARANT_ELEMENT float fn_fmod(float a, float b) {
-  return static_cast<float>(
-      raw_fmod(static_cast<double>(a), static_cast<double>(b)));
+  return ModuloInfinity(a, b,
+                        static_cast<float>(raw_fmod(static_cast<double>(a),
+                                                    static_cast<double>(b))));
 }
 TVARANT_ELEMENT double ScaledIfFar(double a, double b) {
   return sel(__builtin_fabs(a / b) > 1e290, b * 0x1p600, b);
@@ -65,12 +72,14 @@ TVARANT_ELEMENT double ScaledIfFar(double a, double b) {
 TVARANT_ELEMENT double fn_fmod(double a, double b) {
   const double near = ScaledIfFar(a, b);
   const double far = ScaledIfFar(a, near);
-  return raw_fmod(raw_fmod(raw_fmod(a, far), near), b);
+  return ModuloInfinity(a, b, raw_fmod(raw_fmod(raw_fmod(a, far), near), b));
 }
 
 // Instructions of the machine, or nearly so.
-#define TVARANT_BUILTIN_1(name, builtin)                                       \
-  TVARANT_ELEMENT float fn_##name(float x) { return __builtin_##builtin##f(x); } \
+#define TVARANT_BUILTIN_1(name, builtin)     \
+  TVARANT_ELEMENT float fn_##name(float x) { \
+    return __builtin_##builtin##f(x);        \
+  }                                          \
   TVARANT_ELEMENT double fn_##name(double x) { return __builtin_##builtin(x); }
 TVARANT_BUILTIN_1(sqrt, sqrt)
 TVARANT_BUILTIN_1(floor, floor)
@@ -259,8 +268,8 @@ TVARANT_ELEMENT T fn_gelu_tanh_grad(T grad, T x) {
   const T square = x * x;
   const T tanh = fn_tanh(beta * (x + kappa * square * x));
   const T slope = beta * (T(1) + T(3) * kappa * square);
-  return grad * (T(0.5) * (T(1) + tanh) +
-                 T(0.5) * x * (T(1) - tanh * tanh) * slope);
+  return grad *
+         (T(0.5) * (T(1) + tanh) + T(0.5) * x * (T(1) - tanh * tanh) * slope);
 }
 
 }  // namespace tvarant::host::TVARANT_ISA

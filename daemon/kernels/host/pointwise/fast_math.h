@@ -34,8 +34,8 @@ TVARANT_ELEMENT float FastExp(float x) {
   constexpr float kRounder = 12582912.0f;
   const float rounded = MulAdd(x, 1.4426950408889634f, kRounder);
   const float k = rounded - kRounder;
-  const int32_t n =
-      __builtin_bit_cast(int32_t, rounded) - __builtin_bit_cast(int32_t, kRounder);
+  const int32_t n = __builtin_bit_cast(int32_t, rounded) -
+                    __builtin_bit_cast(int32_t, kRounder);
   // log(2) in two parts, the first so short that k times it is exact.
   float r = MulAdd(k, -0.693359375f, x);
   r = MulAdd(k, 2.12194440e-4f, r);
@@ -58,8 +58,7 @@ TVARANT_ELEMENT float FastTanh(float x) {
   p = MulAdd(p, square, 1.33314908e-1f);
   p = MulAdd(p, square, -3.33332837e-1f);
   const float small = MulAdd(p * square, x, x);
-  const float large =
-      1.0f - 2.0f / (FastExp(magnitude + magnitude) + 1.0f);
+  const float large = 1.0f - 2.0f / (FastExp(magnitude + magnitude) + 1.0f);
   return sel(magnitude < 0.625f, small, fn_copysign(large, x));
 }
 

@@ -53,8 +53,8 @@ void Coalesce(Layout* layout) {
   for (int dim = 1; dim < layout->rank; ++dim) {
     bool joins = true;
     ForEachOperand(layout, [&](OperandLayout* operand) {
-      joins &= operand->strides[kept] ==
-               operand->strides[dim] * layout->sizes[dim];
+      joins &=
+          operand->strides[kept] == operand->strides[dim] * layout->sizes[dim];
     });
     if (joins) {
       layout->sizes[kept] *= layout->sizes[dim];
@@ -128,9 +128,8 @@ void BuildLayout(absl::Span<const Tensor> dst, absl::Span<const Tensor> src,
   }
   Coalesce(layout);
   layout->by_rows = layout->rank == 1 || layout->inner_size() >= kMinRow;
-  ForEachOperand(layout, [layout](OperandLayout* operand) {
-    Describe(*layout, operand);
-  });
+  ForEachOperand(
+      layout, [layout](OperandLayout* operand) { Describe(*layout, operand); });
 }
 
 }  // namespace tvarant::host

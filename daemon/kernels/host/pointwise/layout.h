@@ -25,10 +25,10 @@ inline constexpr int kMaxProgramOperands =
 struct OperandLayout {
   char* data = nullptr;  // null: not used
   int64_t element_bytes = 0;
-  int64_t inner_stride = 0;  // bytes
-  bool uniform = false;      // one element for all
-  bool dense = false;        // element i of the walk is at i * element_bytes
-  bool dense_inner = false;  // so within a row
+  int64_t inner_stride = 0;   // bytes
+  bool uniform = false;       // one element for all
+  bool dense = false;         // element i of the walk is at i * element_bytes
+  bool dense_inner = false;   // so within a row
   int64_t strides[kMaxRank];  // bytes; of the walk's dimensions
 };
 

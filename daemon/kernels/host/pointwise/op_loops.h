@@ -34,16 +34,16 @@ TVARANT_ELEMENT R Value(X x) {
   return static_cast<R>(x);
 }
 
-#define TVARANT_POINTWISE_OP(code, Name, name, arity, types, result, expr,    \
-                             doc)                                             \
-  template <typename T>                                                       \
-  struct Name##Expression {                                                   \
-    using Result = Result##result<T>;                                         \
-    TVARANT_ELEMENT static Result Of([[maybe_unused]] T a,                    \
-                                     [[maybe_unused]] T b,                    \
-                                     [[maybe_unused]] T c) {                  \
-      return Value<Result>(expr);                                             \
-    }                                                                         \
+#define TVARANT_POINTWISE_OP(code, Name, name, arity, types, result, expr, \
+                             doc)                                          \
+  template <typename T>                                                    \
+  struct Name##Expression {                                                \
+    using Result = Result##result<T>;                                      \
+    TVARANT_ELEMENT static Result Of([[maybe_unused]] T a,                 \
+                                     [[maybe_unused]] T b,                 \
+                                     [[maybe_unused]] T c) {               \
+      return Value<Result>(expr);                                          \
+    }                                                                      \
   };
 #include "proto/ops/pointwise_ops.inc"
 

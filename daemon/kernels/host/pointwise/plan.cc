@@ -131,8 +131,8 @@ class Planner {
         if (operand < 0) continue;
         const int use =
             MayAlias(node) ? std::max<int>(i, values_[i].last_use) : i;
-        values_[operand].last_use = static_cast<int16_t>(
-            std::max<int>(values_[operand].last_use, use));
+        values_[operand].last_use =
+            static_cast<int16_t>(std::max<int>(values_[operand].last_use, use));
       }
     }
     // The last node that reads each input's memory.
@@ -140,9 +140,8 @@ class Planner {
     for (int i = 0; i < count; ++i) {
       const ProgramNode& node = program_.nodes[i];
       if (node.op == PointwiseOp::kLoad && node.index < src_.size()) {
-        last_read_[node.index] =
-            std::max({last_read_[node.index], i,
-                      static_cast<int>(values_[i].last_use)});
+        last_read_[node.index] = std::max(
+            {last_read_[node.index], i, static_cast<int>(values_[i].last_use)});
       }
     }
   }
@@ -225,8 +224,8 @@ class Planner {
   }
 
   Step* AddStep(bool setup, Step::Kind kind) {
-    Step* step = setup ? &plan_.setup[plan_.num_setup++]
-                       : &plan_.body[plan_.num_body++];
+    Step* step =
+        setup ? &plan_.setup[plan_.num_setup++] : &plan_.body[plan_.num_body++];
     *step = Step();
     step->kind = kind;
     return step;
@@ -323,8 +322,8 @@ class Planner {
         value->place = from.place;
         value->uniform = from.uniform;
         if (from.place == before) {
-          value->alias = values_[node.a].alias >= 0 ? values_[node.a].alias
-                                                    : node.a;
+          value->alias =
+              values_[node.a].alias >= 0 ? values_[node.a].alias : node.a;
           ExtendLife(value->alias, value->last_use);
         }
         return absl::OkStatus();
@@ -375,8 +374,8 @@ class Planner {
     value->uniform = true;
     value->place = NewRegister(true);
     const ComputeClass compute_class = ComputeClassOf(dtype);
-    Step* step = AddStep(true, ClassBytes(compute_class) == 4 ? Step::kSplat4
-                                                              : Step::kSplat8);
+    Step* step = AddStep(
+        true, ClassBytes(compute_class) == 4 ? Step::kSplat4 : Step::kSplat8);
     step->dst = value->place;
     switch (compute_class) {
       case ComputeClass::kF32:
@@ -404,8 +403,8 @@ class Planner {
   }
 
   void ExtendLife(int i, int last_use) {
-    values_[i].last_use = static_cast<int16_t>(
-        std::max<int>(values_[i].last_use, last_use));
+    values_[i].last_use =
+        static_cast<int16_t>(std::max<int>(values_[i].last_use, last_use));
   }
 
   absl::Status AddArithmetic(int i, const ProgramNode& node, Value* value) {
@@ -420,9 +419,8 @@ class Planner {
       loop = table_.plain_add[class_index];
     }
     if (loop == nullptr) {
-      return absl::UnimplementedError(
-          absl::StrCat("pointwise: no ", NameOf(node.op), " for ",
-                       NameOf(node.dtype)));
+      return absl::UnimplementedError(absl::StrCat(
+          "pointwise: no ", NameOf(node.op), " for ", NameOf(node.dtype)));
     }
     const int operands[3] = {node.a, node.b, node.c};
     Place places[3] = {0, 0, 0};

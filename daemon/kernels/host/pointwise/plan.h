@@ -64,9 +64,9 @@ struct Plan {
   int num_registers = 0;
   // Operands whose place in memory body steps use directly.
   int num_in_place = 0;
-  bool streams = false;      // some step is a kStream
-  int64_t block = 0;         // elements
-  int64_t grain = 0;         // elements worth a thread
+  bool streams = false;  // some step is a kStream
+  int64_t block = 0;     // elements
+  int64_t grain = 0;     // elements worth a thread
   Place in_place[kMaxProgramOperands];
   // A node gives a load or an op, up to two conversions and a zero check.
   Step setup[kMaxProgramNodes * 3];
@@ -88,8 +88,8 @@ absl::Status BuildPlan(const Program& program, const Scalars& scalars,
 
 // Runs elements [begin, end) on this thread. False if there is no memory for
 // the registers. Sets *zero_division where a checked divisor is 0.
-bool RunPlan(const Plan& plan, const Layout& layout, int64_t begin,
-             int64_t end, std::atomic<bool>* zero_division);
+bool RunPlan(const Plan& plan, const Layout& layout, int64_t begin, int64_t end,
+             std::atomic<bool>* zero_division);
 
 }  // namespace tvarant::host
 

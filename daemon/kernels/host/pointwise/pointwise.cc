@@ -141,8 +141,8 @@ absl::Status RunPointwiseForeach(const HostLaunch& launch, ThreadPool& pool) {
   FirstError error;
   const auto run = [&](int64_t begin, int64_t end) {
     Workspace& workspace = ThreadWorkspace();
-    int64_t g = std::upper_bound(ends.begin(), ends.end(), begin) -
-                ends.begin();
+    int64_t g =
+        std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
     for (int64_t at = begin; at < end; ++g) {
       const int64_t group_begin = g > 0 ? ends[g - 1] : 0;
       const int64_t stop = std::min(end, ends[g]);

@@ -55,15 +55,15 @@ Program Combine(DType dtype) {  // a * 2 + b
   ProgramBuilder p;
   const int a = p.Load(0, dtype);
   const int b = p.Load(1, dtype);
-  p.Store(p.Op(PointwiseOp::kAdd, dtype, p.Op(PointwiseOp::kScale, dtype, a, -1, -1, 2), b));
+  p.Store(p.Op(PointwiseOp::kAdd, dtype,
+               p.Op(PointwiseOp::kScale, dtype, a, -1, -1, 2), b));
   return std::move(p).Build();
 }
 
 void ExpectCombined(TestTensor& a, TestTensor& b, TestTensor& y) {
-  ASSERT_TRUE(
-      (Launch{{y.tensor()}, {a.tensor(), b.tensor()}, {}, {}}.Run(
-           Combine(y.dtype())))
-          .ok());
+  ASSERT_TRUE((Launch{{y.tensor()}, {a.tensor(), b.tensor()}, {}, {}}.Run(
+                   Combine(y.dtype())))
+                  .ok());
   TestTensor want(y.dtype(), {1});
   for (int64_t i = 0; i < y.numel(); ++i) {
     want.Set(0, 2 * a.Get(i) + b.Get(i));
@@ -95,15 +95,15 @@ TEST(PointwiseTest, StridesBroadcastsOffsets) {
   const Layouts cases[] = {
       {{}, {}, {}, {}},
       {{1}, {0}, {7}, {1}},
-      {{5, 7}, {7, 1}, {0, 1}, {7, 1}},           // row bias
-      {{5, 7}, {7, 1}, {1, 0}, {7, 1}},           // column bias
-      {{5, 7}, {1, 5}, {7, 1}, {7, 1}},           // transposed input
-      {{5, 7}, {7, 1}, {7, 1}, {1, 5}},           // transposed output
-      {{5, 7}, {1, 5}, {1, 5}, {1, 5}},           // all transposed
-      {{5, 7}, {20, 2}, {9, 1}, {14, 2}},         // gaps
-      {{5, 7}, {0, 0}, {7, 1}, {7, 1}},           // a scalar
-      {{3, 600}, {600, 1}, {0, 1}, {600, 1}},     // long rows
-      {{3, 600}, {1, 0}, {0, 1}, {601, 1}},       // outer sum
+      {{5, 7}, {7, 1}, {0, 1}, {7, 1}},        // row bias
+      {{5, 7}, {7, 1}, {1, 0}, {7, 1}},        // column bias
+      {{5, 7}, {1, 5}, {7, 1}, {7, 1}},        // transposed input
+      {{5, 7}, {7, 1}, {7, 1}, {1, 5}},        // transposed output
+      {{5, 7}, {1, 5}, {1, 5}, {1, 5}},        // all transposed
+      {{5, 7}, {20, 2}, {9, 1}, {14, 2}},      // gaps
+      {{5, 7}, {0, 0}, {7, 1}, {7, 1}},        // a scalar
+      {{3, 600}, {600, 1}, {0, 1}, {600, 1}},  // long rows
+      {{3, 600}, {1, 0}, {0, 1}, {601, 1}},    // outer sum
       {{3, 600}, {600, 1}, {1200, 2}, {1, 3}},
       {{2, 3, 4, 5}, {60, 20, 5, 1}, {0, 0, 5, 1}, {60, 20, 5, 1}},
       {{2, 3, 4, 5}, {60, 1, 15, 3}, {0, 1, 0, 0}, {60, 20, 5, 1}},
@@ -131,7 +131,8 @@ TEST(PointwiseTest, RandomLayouts) {
   for (int round = 0; round < 300; ++round) {
     const int rank = static_cast<int>(random.Int(0, 5));
     Dims sizes(rank);
-    for (int64_t& size : sizes) size = random.Int(1, random.Int(0, 5) ? 6 : 300);
+    for (int64_t& size : sizes)
+      size = random.Int(1, random.Int(0, 5) ? 6 : 300);
     const auto strides = [&](bool may_repeat) {
       std::vector<int> order(rank);
       for (int i = 0; i < rank; ++i) order[i] = i;
@@ -188,12 +189,10 @@ TEST(PointwiseTest, LargeOutputs) {
       x.SetRaw(i, static_cast<float>(i % 1000));
       y.SetRaw(i, static_cast<float>(i % 77));
     }
-    ASSERT_TRUE((Launch{{z.tensor(), x.tensor()},
-                        {x.tensor(), y.tensor()},
-                        {},
-                        {}}
-                     .Run(program))
-                    .ok());
+    ASSERT_TRUE(
+        (Launch{{z.tensor(), x.tensor()}, {x.tensor(), y.tensor()}, {}, {}}.Run(
+             program))
+            .ok());
     for (int64_t i = 0; i < n; ++i) {
       const float before = static_cast<float>(i % 1000);
       ASSERT_EQ(z.Raw<float>(i), before - y.Raw<float>(i));
@@ -215,12 +214,10 @@ TEST(PointwiseTest, OutputsOntoInputsThatAreStillNeeded) {
   Fill(x, 1);
   Fill(y, 2);
   TestTensor x0 = x, y0 = y;
-  ASSERT_TRUE((Launch{{x.tensor(), y.tensor()},
-                      {x.tensor(), y.tensor()},
-                      {},
-                      {}}
-                   .Run(program))
-                  .ok());
+  ASSERT_TRUE(
+      (Launch{{x.tensor(), y.tensor()}, {x.tensor(), y.tensor()}, {}, {}}.Run(
+           program))
+          .ok());
   for (int64_t i = 0; i < 9000; ++i) {
     ASSERT_EQ(x.Get(i), x0.Get(i) - y0.Get(i));
     ASSERT_EQ(y.Get(i), x0.Get(i) * y0.Get(i));
@@ -243,12 +240,10 @@ TEST(PointwiseTest, SwapsThroughCasts) {
     Fill(x, 1);
     Fill(y, 2);
     TestTensor x0 = x, y0 = y;
-    ASSERT_TRUE((Launch{{x.tensor(), y.tensor()},
-                        {x.tensor(), y.tensor()},
-                        {},
-                        {}}
-                     .Run(program))
-                    .ok());
+    ASSERT_TRUE(
+        (Launch{{x.tensor(), y.tensor()}, {x.tensor(), y.tensor()}, {}, {}}.Run(
+             program))
+            .ok());
     for (int64_t i = 0; i < 700; ++i) {
       ASSERT_EQ(x.Get(i), y0.Get(i));
       ASSERT_EQ(y.Get(i), x0.Get(i));
@@ -264,8 +259,7 @@ TEST(PointwiseTest, WhereScalarsConstantsComparisons) {
       const int x = p.Load(0, dtype);
       const int s = p.Scalar(0, dtype);
       const int over = p.Op(PointwiseOp::kGt, DType::kBool, x, s);
-      p.Store(p.Op(PointwiseOp::kWhere, dtype, over, x,
-                   p.Const(-7, dtype)));
+      p.Store(p.Op(PointwiseOp::kWhere, dtype, over, x, p.Const(-7, dtype)));
       p.Store(over);
       const Program program = std::move(p).Build();
       TestTensor a(dtype, {3000}), y(dtype, {3000}), m(DType::kBool, {3000});
@@ -300,17 +294,17 @@ TEST(PointwiseTest, CastsInsideAProgram) {
     for (int i = 0; i < 4; ++i) a.Set(i, values[i]);
     TestTensor y(DType::kInt32, {4}), m(DType::kInt64, {4});
     TestTensor h(DType::kFloat64, {4});
-    ASSERT_TRUE((Launch{{y.tensor(), m.tensor(), h.tensor()},
-                        {a.tensor()},
-                        {},
-                        {}}
-                     .Run(program))
-                    .ok());
+    ASSERT_TRUE(
+        (Launch{{y.tensor(), m.tensor(), h.tensor()}, {a.tensor()}, {}, {}}.Run(
+             program))
+            .ok());
     const double want_i8[] = {44, 0, -1, 1};
     for (int i = 0; i < 4; ++i) {
       EXPECT_EQ(y.Get(i), want_i8[i]);
       EXPECT_EQ(m.Get(i), 1);
-      EXPECT_EQ(h.Get(i), HalfValue(HalfBits(static_cast<float>(values[i]), 10, 15), 10, 15));
+      EXPECT_EQ(
+          h.Get(i),
+          HalfValue(HalfBits(static_cast<float>(values[i]), 10, 15), 10, 15));
     }
   });
 }
@@ -320,7 +314,8 @@ TEST(PointwiseTest, RandomPrograms) {
   for (int round = 0; round < 200; ++round) {
     TestRandom random(round);
     const int num_inputs = static_cast<int>(random.Int(1, 5));
-    const int num_nodes = static_cast<int>(random.Int(1, random.Int(0, 9) ? 20 : 400));
+    const int num_nodes =
+        static_cast<int>(random.Int(1, random.Int(0, 9) ? 20 : 400));
     ProgramBuilder p;
     std::vector<int> values;
     for (int i = 0; i < num_inputs; ++i) {
@@ -333,8 +328,10 @@ TEST(PointwiseTest, RandomPrograms) {
     };
     std::vector<Naive> naive(num_inputs, Naive{PointwiseOp::kLoad, 0, 0, 0});
     for (int i = 0; i < num_nodes; ++i) {
-      const int a = values[random.Int(0, static_cast<int64_t>(values.size()) - 1)];
-      const int b = values[random.Int(0, static_cast<int64_t>(values.size()) - 1)];
+      const int a =
+          values[random.Int(0, static_cast<int64_t>(values.size()) - 1)];
+      const int b =
+          values[random.Int(0, static_cast<int64_t>(values.size()) - 1)];
       Naive node{PointwiseOp::kConst, a, b, random.Int(-9, 9)};
       switch (random.Int(0, 4)) {
         case 0:
@@ -353,11 +350,11 @@ TEST(PointwiseTest, RandomPrograms) {
           break;
       }
       naive.push_back(node);
-      values.push_back(
-          node.op == PointwiseOp::kConst ? p.ConstInt(node.constant, DType::kInt64)
-          : node.op == PointwiseOp::kIdentity
-              ? p.Op(node.op, DType::kInt64, a)
-              : p.Op(node.op, DType::kInt64, a, b));
+      values.push_back(node.op == PointwiseOp::kConst
+                           ? p.ConstInt(node.constant, DType::kInt64)
+                       : node.op == PointwiseOp::kIdentity
+                           ? p.Op(node.op, DType::kInt64, a)
+                           : p.Op(node.op, DType::kInt64, a, b));
     }
     const int num_outputs = static_cast<int>(random.Int(1, 4));
     std::vector<int> stored;
@@ -417,8 +414,8 @@ TEST(PointwiseTest, RandomPrograms) {
 TEST(PointwiseTest, ForeachWithScalarsPerGroup) {
   // y = x * s, one s per group or one for all.
   ProgramBuilder p;
-  p.Store(p.Op(PointwiseOp::kMul, DType::kFloat32,
-               p.Load(0, DType::kFloat32), p.Scalar(0, DType::kFloat32)));
+  p.Store(p.Op(PointwiseOp::kMul, DType::kFloat32, p.Load(0, DType::kFloat32),
+               p.Scalar(0, DType::kFloat32)));
   const Program program = std::move(p).Build();
   const int64_t sizes[] = {5, 0, 70000, 1, 300};
   for (bool per_group : {false, true}) {

@@ -242,8 +242,8 @@ class Runner {
 
 }  // namespace
 
-bool RunPlan(const Plan& plan, const Layout& layout, int64_t begin,
-             int64_t end, std::atomic<bool>* zero_division) {
+bool RunPlan(const Plan& plan, const Layout& layout, int64_t begin, int64_t end,
+             std::atomic<bool>* zero_division) {
   return Runner(plan, layout, zero_division).Run(begin, end);
 }
 

@@ -14,15 +14,15 @@
 #define TVARANT_STRING(x) TVARANT_STRING_(x)
 
 // One clone: set, lanes, vector type, SLEEF's name.
-#define CLONE_1(set, lanes, Vector, name, sleef)                             \
-  Vector TVARANT_MATH(name##_##set##lanes)(Vector x) __asm__(                \
-      "_ZGV" #set "N" #lanes "v_" TVARANT_STRING(TVARANT_MATH(name)));       \
+#define CLONE_1(set, lanes, Vector, name, sleef)                       \
+  Vector TVARANT_MATH(name##_##set##lanes)(Vector x) __asm__(          \
+      "_ZGV" #set "N" #lanes "v_" TVARANT_STRING(TVARANT_MATH(name))); \
   Vector TVARANT_MATH(name##_##set##lanes)(Vector x) { return sleef(x); }
-#define CLONE_2(set, lanes, Vector, name, sleef)                             \
-  Vector TVARANT_MATH(name##_##set##lanes)(Vector x, Vector y) __asm__(      \
-      "_ZGV" #set "N" #lanes "vv_" TVARANT_STRING(TVARANT_MATH(name)));      \
-  Vector TVARANT_MATH(name##_##set##lanes)(Vector x, Vector y) {             \
-    return sleef(x, y);                                                      \
+#define CLONE_2(set, lanes, Vector, name, sleef)                        \
+  Vector TVARANT_MATH(name##_##set##lanes)(Vector x, Vector y) __asm__( \
+      "_ZGV" #set "N" #lanes "vv_" TVARANT_STRING(TVARANT_MATH(name))); \
+  Vector TVARANT_MATH(name##_##set##lanes)(Vector x, Vector y) {        \
+    return sleef(x, y);                                                 \
   }
 #define SCALAR_1(T, name, sleef) \
   T TVARANT_MATH(name)(T x) { return sleef(x); }
@@ -30,38 +30,40 @@
   T TVARANT_MATH(name)(T x, T y) { return sleef(x, y); }
 
 #if defined(__AVX2__)
-#define SCALARS(arity, name, acc)                                         \
-  SCALAR_##arity(float, name##f, Sleef_finz_##name##f1_##acc##purecfma)   \
-  SCALAR_##arity(double, name, Sleef_finz_##name##d1_##acc##purecfma)
+#define SCALARS(arity, name, acc)                                       \
+  SCALAR_##arity(float, name##f, Sleef_finz_##name##f1_##acc##purecfma) \
+      SCALAR_##arity(double, name, Sleef_finz_##name##d1_##acc##purecfma)
 // GCC takes the SSE and AVX clones for loop remainders.
-#define CLONES_256(arity, name, acc)                                         \
-  CLONE_##arity(b, 4, __m128, name##f,                                       \
-                Sleef_finz_##name##f4_##acc##avx2128)                        \
-  CLONE_##arity(b, 2, __m128d, name, Sleef_finz_##name##d2_##acc##avx2128)   \
-  CLONE_##arity(c, 8, __m256, name##f, Sleef_finz_##name##f8_##acc##avx2)    \
-  CLONE_##arity(c, 4, __m256d, name, Sleef_finz_##name##d4_##acc##avx2)      \
-  CLONE_##arity(d, 8, __m256, name##f, Sleef_finz_##name##f8_##acc##avx2)    \
-  CLONE_##arity(d, 4, __m256d, name, Sleef_finz_##name##d4_##acc##avx2)
+#define CLONES_256(arity, name, acc)                                           \
+  CLONE_##arity(b, 4, __m128, name##f, Sleef_finz_##name##f4_##acc##avx2128)   \
+      CLONE_##arity(b, 2, __m128d, name, Sleef_finz_##name##d2_##acc##avx2128) \
+          CLONE_##arity(c, 8, __m256, name##f,                                 \
+                        Sleef_finz_##name##f8_##acc##avx2)                     \
+              CLONE_##arity(c, 4, __m256d, name,                               \
+                            Sleef_finz_##name##d4_##acc##avx2)                 \
+                  CLONE_##arity(d, 8, __m256, name##f,                         \
+                                Sleef_finz_##name##f8_##acc##avx2)             \
+                      CLONE_##arity(d, 4, __m256d, name,                       \
+                                    Sleef_finz_##name##d4_##acc##avx2)
 #if defined(__AVX512F__)
-#define CLONES(arity, name, acc)                                             \
-  CLONES_256(arity, name, acc)                                               \
-  CLONE_##arity(e, 16, __m512, name##f,                                      \
-                Sleef_finz_##name##f16_##acc##avx512f)                       \
-  CLONE_##arity(e, 8, __m512d, name, Sleef_finz_##name##d8_##acc##avx512f)
+#define CLONES(arity, name, acc)                                               \
+  CLONES_256(arity, name, acc)                                                 \
+  CLONE_##arity(e, 16, __m512, name##f, Sleef_finz_##name##f16_##acc##avx512f) \
+      CLONE_##arity(e, 8, __m512d, name, Sleef_finz_##name##d8_##acc##avx512f)
 #else
 #define CLONES(arity, name, acc) CLONES_256(arity, name, acc)
 #endif
 #elif defined(__x86_64__)
-#define SCALARS(arity, name, acc)                                      \
-  SCALAR_##arity(float, name##f, Sleef_cinz_##name##f1_##acc##purec)   \
-  SCALAR_##arity(double, name, Sleef_cinz_##name##d1_##acc##purec)
-#define CLONES(arity, name, acc)                                             \
-  CLONE_##arity(b, 4, __m128, name##f, Sleef_cinz_##name##f4_##acc##sse2)    \
-  CLONE_##arity(b, 2, __m128d, name, Sleef_cinz_##name##d2_##acc##sse2)
+#define SCALARS(arity, name, acc)                                    \
+  SCALAR_##arity(float, name##f, Sleef_cinz_##name##f1_##acc##purec) \
+      SCALAR_##arity(double, name, Sleef_cinz_##name##d1_##acc##purec)
+#define CLONES(arity, name, acc)                                          \
+  CLONE_##arity(b, 4, __m128, name##f, Sleef_cinz_##name##f4_##acc##sse2) \
+      CLONE_##arity(b, 2, __m128d, name, Sleef_cinz_##name##d2_##acc##sse2)
 #else
-#define SCALARS(arity, name, acc)                                      \
-  SCALAR_##arity(float, name##f, Sleef_cinz_##name##f1_##acc##purec)   \
-  SCALAR_##arity(double, name, Sleef_cinz_##name##d1_##acc##purec)
+#define SCALARS(arity, name, acc)                                    \
+  SCALAR_##arity(float, name##f, Sleef_cinz_##name##f1_##acc##purec) \
+      SCALAR_##arity(double, name, Sleef_cinz_##name##d1_##acc##purec)
 #define CLONES(arity, name, acc)
 #endif
 

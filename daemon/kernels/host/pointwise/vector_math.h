@@ -26,8 +26,8 @@
 #endif
 
 extern "C" {
-#define TVARANT_MATH_DECLARE_1(name)                         \
-  TVARANT_MATH_SIMD float TVARANT_MATH(name##f)(float x);    \
+#define TVARANT_MATH_DECLARE_1(name)                      \
+  TVARANT_MATH_SIMD float TVARANT_MATH(name##f)(float x); \
   TVARANT_MATH_SIMD double TVARANT_MATH(name)(double x);
 #define TVARANT_MATH_DECLARE_2(name)                               \
   TVARANT_MATH_SIMD float TVARANT_MATH(name##f)(float x, float y); \

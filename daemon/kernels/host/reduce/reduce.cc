@@ -71,21 +71,22 @@ class Reducer {
     const int64_t units = (shape_.num_outputs + width - 1) / width;
     if (units >= kFewUnits || count * width < 2 * kPiece) return count;
     const int64_t pieces = (kManyUnits + units - 1) / units;
-    return std::max({kPiece / width, (count + pieces - 1) / pieces,
-                     int64_t{1}});
+    return std::max(
+        {kPiece / width, (count + pieces - 1) / pieces, int64_t{1}});
   }
 
   absl::Status RunRows(ThreadPool& pool) {
     const int64_t count = shape_.num_reduced_elements;
     const int64_t piece = PieceSize(1);
     if (piece >= count) {
-      pool.ParallelFor(shape_.num_outputs, std::max<int64_t>(
-                           kGrain / std::max<int64_t>(count, 1), 1),
-                       [&](int64_t begin, int64_t end) {
-                         for (int64_t i = begin; i < end; ++i) {
-                           Write(i, GatherRow(i, 0, count));
-                         }
-                       });
+      pool.ParallelFor(
+          shape_.num_outputs,
+          std::max<int64_t>(kGrain / std::max<int64_t>(count, 1), 1),
+          [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+              Write(i, GatherRow(i, 0, count));
+            }
+          });
       return absl::OkStatus();
     }
     const int64_t pieces = (count + piece - 1) / piece;
@@ -140,13 +141,12 @@ class Reducer {
     const int64_t count = shape_.num_reduced_elements;
     const int64_t width = std::min(kColumns, shape_.columns().size);
     const int64_t chunks = (shape_.columns().size + width - 1) / width;
-    const int64_t units =
-        shape_.num_outputs / shape_.columns().size * chunks;
+    const int64_t units = shape_.num_outputs / shape_.columns().size * chunks;
     const int64_t piece = PieceSize(width);
     if (piece >= count) {
       pool.ParallelFor(
-          units, std::max<int64_t>(
-                     kGrain / std::max<int64_t>(count * width, 1), 1),
+          units,
+          std::max<int64_t>(kGrain / std::max<int64_t>(count * width, 1), 1),
           [&](int64_t begin, int64_t end) {
             Columns columns;
             for (int64_t i = begin; i < end; ++i) {
@@ -212,8 +212,7 @@ class Reducer {
     return unit / chunks * shape_.columns().size + unit % chunks * kColumns;
   }
   int64_t ChunkWidth(int64_t unit, int64_t chunks) const {
-    return std::min(kColumns,
-                    shape_.columns().size - unit % chunks * kColumns);
+    return std::min(kColumns, shape_.columns().size - unit % chunks * kColumns);
   }
 
   // Rows [begin, end) into a unit's columns; returns how many columns.
@@ -222,9 +221,8 @@ class Reducer {
     const int64_t n = ChunkWidth(unit, chunks);
     columns->Fill(StartState(reduction_), n);
     const ReduceColumns view{columns->value, columns->second, columns->count};
-    const char* base =
-        src_.data + ReduceOffset(shape_.kept, shape_.num_kept,
-                                 FirstOutput(unit, chunks));
+    const char* base = src_.data + ReduceOffset(shape_.kept, shape_.num_kept,
+                                                FirstOutput(unit, chunks));
     const int64_t stride = shape_.columns().src;
     const ReduceDim& row = shape_.row();
     alignas(64) char loaded[kColumns * 8];
@@ -240,8 +238,7 @@ class Reducer {
           load_(loaded, x, stride, n);
           elements = loaded;
         }
-        column_loop_(view, elements, n, at, at - begin + 1,
-                     reduction_.scalar);
+        column_loop_(view, elements, n, at, at - begin + 1, reduction_.scalar);
       }
     }
     return n;
@@ -284,7 +281,8 @@ class Reducer {
       second.integer = state.count;
     } else {
       // The mean; of no elements, NaN.
-      second.real = reduction_.num_elements > 0 ? state.real : __builtin_nan("");
+      second.real =
+          reduction_.num_elements > 0 ? state.real : __builtin_nan("");
     }
     Store(dst_[1], dst_[1].data + offsets[1], second, is_index);
   }
@@ -333,8 +331,8 @@ absl::Status RunReduce(const HostLaunch& launch, ThreadPool& pool) {
   if (!status.ok()) return status;
   if (!MakeReduction(op, ComputeClassOf(src.dtype), launch.scalar,
                      shape.num_reduced_elements, &reduction)) {
-    return absl::UnimplementedError(absl::StrCat(
-        "reduce: no op ", code, " for dtype ", NameOf(src.dtype)));
+    return absl::UnimplementedError(
+        absl::StrCat("reduce: no op ", code, " for dtype ", NameOf(src.dtype)));
   }
   if ((op == ReduceOp::kMaxDim || op == ReduceOp::kMinDim) &&
       second == nullptr) {
@@ -347,8 +345,8 @@ absl::Status RunReduce(const HostLaunch& launch, ThreadPool& pool) {
   }
   Reducer reducer(launch, reduction, shape);
   if (!reducer.valid()) {
-    return absl::UnimplementedError(absl::StrCat(
-        "reduce: no op ", code, " for dtype ", NameOf(src.dtype)));
+    return absl::UnimplementedError(
+        absl::StrCat("reduce: no op ", code, " for dtype ", NameOf(src.dtype)));
   }
   return reducer.Run(pool);
 }

@@ -167,8 +167,7 @@ TVARANT_ELEMENT Accumulator<T> FoldRow(Accumulator<T> acc, const T* x,
       a2 = take(a2, LoadAs<A>(x + i + 2 * kLanes), zero);
       a3 = take(a3, LoadAs<A>(x + i + 3 * kLanes), zero);
     }
-    const Vector<A> all =
-        join(join(a0, a1, zero), join(a2, a3, zero), zero);
+    const Vector<A> all = join(join(a0, a1, zero), join(a2, a3, zero), zero);
     for (int lane = 0; lane < kLanes; ++lane) {
       acc = join(acc, static_cast<A>(all[lane]), A(0));
     }
@@ -263,12 +262,13 @@ void ArgRow(ReduceState* state, const void* x, int64_t n, int64_t first_index,
       best = BestOf<T, Smaller>(elements + at, count);
     }
     // An index of -1: nothing was seen.
-    if (state->count >= 0 && !Replaces<kLargest, A>(static_cast<A>(best),
-                                                    ValueOf<A>(state))) {
+    if (state->count >= 0 &&
+        !Replaces<kLargest, A>(static_cast<A>(best), ValueOf<A>(state))) {
       continue;
     }
     int64_t i = at;
-    while (!(elements[i] == best) && !((best != best) & (elements[i] != elements[i]))) {
+    while (!(elements[i] == best) &&
+           !((best != best) & (elements[i] != elements[i]))) {
       ++i;
     }
     ValueOf<A>(state) = static_cast<A>(best);
@@ -302,27 +302,26 @@ void ArgColumn(const ReduceColumns& columns, const void* x, int64_t n,
 // Mean and squared deviations of each block, by two passes over it, joined by
 // Chan, Golub and LeVeque's formula (1979).
 template <typename T>
-void MomentsRow(ReduceState* state, const void* x, int64_t n, int64_t,
-                double) {
+void MomentsRow(ReduceState* state, const void* x, int64_t n, int64_t, double) {
   auto* elements = static_cast<const T*>(x);
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t count = n - at < kBlock ? n - at : kBlock;
     const double sum =
         FoldRow(0.0, elements + at, count, 0.0, AddElement(), AddElement());
     const double mean = sum / static_cast<double>(count);
-    const double squares =
-        FoldRow(0.0, elements + at, count, 0.0, AddSquaredDeviation{mean},
-                AddElement());
+    const double squares = FoldRow(0.0, elements + at, count, 0.0,
+                                   AddSquaredDeviation{mean}, AddElement());
     const double before = static_cast<double>(state->count);
     const double total = before + static_cast<double>(count);
     const double delta = mean - state->real;
     state->second +=
         squares +
-        (before > 0 ? delta * delta * (before * static_cast<double>(count) / total)
-                    : 0);
-    state->real = before > 0
-                      ? state->real + delta * (static_cast<double>(count) / total)
-                      : mean;
+        (before > 0
+             ? delta * delta * (before * static_cast<double>(count) / total)
+             : 0);
+    state->real =
+        before > 0 ? state->real + delta * (static_cast<double>(count) / total)
+                   : mean;
     state->count += count;
   }
 }
@@ -357,8 +356,8 @@ void PowersRow(ReduceState* state, const void* x, int64_t n, int64_t,
     for (int64_t i = 0; i < count; ++i) {
       powers[i] = fn_pow(fn_abs(static_cast<double>(elements[at + i])), p);
     }
-    state->real = FoldRow(state->real, powers, count, 0.0, AddElement(),
-                          AddElement());
+    state->real =
+        FoldRow(state->real, powers, count, 0.0, AddElement(), AddElement());
   }
 }
 
@@ -386,18 +385,17 @@ void LogSumExpRow(ReduceState* state, const void* x, int64_t n, int64_t,
   T powers[kBlock];
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t count = n - at < kBlock ? n - at : kBlock;
-    const double block = static_cast<double>(
-        BestOf<T, Larger>(elements + at, count));
+    const double block =
+        static_cast<double>(BestOf<T, Larger>(elements + at, count));
     const double largest = Larger()(state->real, block, 0.0);
     const T base = static_cast<T>(FiniteOrZero(largest));
     for (int64_t i = 0; i < count; ++i) {
       powers[i] = fn_exp(elements[at + i] - base);
     }
     const double rescale =
-        state->second == 0
-            ? 0
-            : state->second *
-                  fn_exp(FiniteOrZero(state->real) - FiniteOrZero(largest));
+        state->second == 0 ? 0
+                           : state->second * fn_exp(FiniteOrZero(state->real) -
+                                                    FiniteOrZero(largest));
     state->second =
         rescale + FoldRow(0.0, powers, count, 0.0, AddElement(), AddElement());
     state->real = largest;

@@ -56,8 +56,7 @@ absl::Status BuildReduceShape(const Tensor& src, const Tensor& dst0,
       if (dst1 != nullptr && dst1->sizes[i] != dim.size) {
         return absl::InvalidArgumentError("reduce: outputs differ in size");
       }
-      dim.dst[0] =
-          dst0.strides[i] * static_cast<int64_t>(SizeOf(dst0.dtype));
+      dim.dst[0] = dst0.strides[i] * static_cast<int64_t>(SizeOf(dst0.dtype));
       if (dst1 != nullptr) {
         dim.dst[1] =
             dst1->strides[i] * static_cast<int64_t>(SizeOf(dst1->dtype));

@@ -14,8 +14,8 @@ namespace tvarant::host {
 struct Reduction {
   ReduceOp op = ReduceOp::kSum;
   Gather gather = Gather::kSum;
-  bool is_float = false;  // states hold double, else int64_t
-  double scalar = 0;      // p of kNorm, correction of kVar and kStd
+  bool is_float = false;     // states hold double, else int64_t
+  double scalar = 0;         // p of kNorm, correction of kVar and kStd
   int64_t num_elements = 0;  // per output
 };
 

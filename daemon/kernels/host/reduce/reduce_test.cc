@@ -66,7 +66,8 @@ bool IsArg(ReduceOp op) {
 
 Naive NaiveReduce(ReduceOp op, double scalar, const std::vector<double>& x) {
   const double n = static_cast<double>(x.size());
-  double sum = 0, product = 1, squares = 0, nan_sum = 0, nonzero = 0, powers = 0;
+  double sum = 0, product = 1, squares = 0, nan_sum = 0, nonzero = 0,
+         powers = 0;
   double largest_abs = 0, smallest_abs = kInf;
   bool has_nan = false;
   for (double v : x) {
@@ -220,18 +221,18 @@ struct OpCase {
   double scalar;
 };
 const OpCase kOps[] = {
-    {ReduceOp::kSum, 0},      {ReduceOp::kMean, 0},
-    {ReduceOp::kProd, 0},     {ReduceOp::kMax, 0},
-    {ReduceOp::kMin, 0},      {ReduceOp::kArgMax, 0},
-    {ReduceOp::kArgMin, 0},   {ReduceOp::kMaxDim, 0},
-    {ReduceOp::kMinDim, 0},   {ReduceOp::kAny, 0},
-    {ReduceOp::kAll, 0},      {ReduceOp::kNorm, 2},
-    {ReduceOp::kNorm, 1},     {ReduceOp::kNorm, 0},
-    {ReduceOp::kNorm, kInf},  {ReduceOp::kNorm, -kInf},
-    {ReduceOp::kNorm, 3},     {ReduceOp::kVar, 1},
-    {ReduceOp::kVar, 0},      {ReduceOp::kStd, 1},
+    {ReduceOp::kSum, 0},        {ReduceOp::kMean, 0},
+    {ReduceOp::kProd, 0},       {ReduceOp::kMax, 0},
+    {ReduceOp::kMin, 0},        {ReduceOp::kArgMax, 0},
+    {ReduceOp::kArgMin, 0},     {ReduceOp::kMaxDim, 0},
+    {ReduceOp::kMinDim, 0},     {ReduceOp::kAny, 0},
+    {ReduceOp::kAll, 0},        {ReduceOp::kNorm, 2},
+    {ReduceOp::kNorm, 1},       {ReduceOp::kNorm, 0},
+    {ReduceOp::kNorm, kInf},    {ReduceOp::kNorm, -kInf},
+    {ReduceOp::kNorm, 3},       {ReduceOp::kVar, 1},
+    {ReduceOp::kVar, 0},        {ReduceOp::kStd, 1},
     {ReduceOp::kSumSquares, 0}, {ReduceOp::kCountNonzero, 0},
-    {ReduceOp::kLogSumExp, 0}, {ReduceOp::kNanSum, 0},
+    {ReduceOp::kLogSumExp, 0},  {ReduceOp::kNanSum, 0},
 };
 
 TEST(ReduceTest, EveryOpDTypeAndShape) {
@@ -245,11 +246,11 @@ TEST(ReduceTest, EveryOpDTypeAndShape) {
           TestTensor x(dtype, c.sizes, c.strides, 1);
           TestRandom random(6);
           for (int64_t i = 0; i < x.numel(); ++i) {
-            x.Set(i, op.op == ReduceOp::kProd
-                         ? (random.Int(0, 20) || dtype == DType::kUInt8 ? 1
-                                                                        : -1)
-                     : IsFloating(dtype)      ? random.Real(-2, 3)
-                                              : random.Int(0, 9));
+            x.Set(i,
+                  op.op == ReduceOp::kProd
+                      ? (random.Int(0, 20) || dtype == DType::kUInt8 ? 1 : -1)
+                  : IsFloating(dtype) ? random.Real(-2, 3)
+                                      : random.Int(0, 9));
           }
           if (x.numel() > 20 && op.op != ReduceOp::kProd) x.Set(17, 0);
           Check(op.op, op.scalar, x, c.kept);
@@ -307,10 +308,9 @@ TEST(ReduceTest, LargeOnesAreCutAndDoNotDependOnThreads) {
         const DType to = ResultType(op.op, DType::kFloat32);
         TestTensor y1(to, c.kept), y2(to, c.kept);
         TestTensor second(DType::kInt64, c.kept), mean(DType::kFloat32, c.kept);
-        TestTensor* extra = op.op == ReduceOp::kMaxDim ||
-                                    op.op == ReduceOp::kMinDim
-                                ? &second
-                                : nullptr;
+        TestTensor* extra =
+            op.op == ReduceOp::kMaxDim || op.op == ReduceOp::kMinDim ? &second
+                                                                     : nullptr;
         ASSERT_TRUE(Reduce(op.op, op.scalar, x, y1, extra, 1).ok());
         ASSERT_TRUE(Reduce(op.op, op.scalar, x, y2, extra, 2).ok());
         for (int64_t i = 0; i < y1.numel(); ++i) {
@@ -341,7 +341,8 @@ TEST(ReduceTest, SumsAreAccurate) {
   EXPECT_NEAR(y.Get(0), 2e30, 1e24);
   // A variance far from 0.
   TestTensor far(DType::kFloat64, {3000});
-  for (int64_t i = 0; i < 3000; ++i) far.Set(i, 1e9 + static_cast<double>(i % 2));
+  for (int64_t i = 0; i < 3000; ++i)
+    far.Set(i, 1e9 + static_cast<double>(i % 2));
   TestTensor variance(DType::kFloat64, {1});
   ASSERT_TRUE(Reduce(ReduceOp::kVar, 0, far, variance).ok());
   EXPECT_NEAR(variance.Get(0), 0.25, 1e-9);
