@@ -1,9 +1,11 @@
 // Random numbers: Philox, from the device's generator. Limits and their
 // errors are PyTorch's own (DistributionTemplates.h).
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/randperm.h>
 #include <torch/library.h>
 
 #include <cstdint>
@@ -240,6 +242,20 @@ Tensor& RandomAny(Tensor& self, OptionalGenerator generator) {
   return RandomFrom(self, 0, std::nullopt, generator);
 }
 
+// Shuffled on the host, which needs no values of the device, from a seed that
+// the device's generator gives.
+Tensor& RandpermOut(int64_t n, OptionalGenerator generator, Tensor& out) {
+  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
+  const PhiloxPoint point = PhiloxNext(generator, out.device(), 1);
+  const at::Generator host_generator = at::detail::createCPUGenerator(
+      point.seed ^ (point.offset + 1) * 0x9E3779B97F4A7C15u);
+  out.resize_({n});
+  if (n == 0) return out;
+  out.copy_(at::randperm(n, host_generator,
+                         at::TensorOptions(at::kCPU).dtype(out.scalar_type())));
+  return out;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -258,6 +274,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("random_.from", &RandomFrom);
   m.impl("random_.to", &RandomTo);
   m.impl("random_", &RandomAny);
+  m.impl("randperm.generator_out", &RandpermOut);
 }
 
 }  // namespace tvarant::torch_plugin
