@@ -36,12 +36,12 @@ DeviceImpl::DeviceImpl(c10::DeviceIndex index, uint64_t epoch,
     : index_(index),
       epoch_(epoch),
       session_(std::move(connection.session)),
-      daemon_(std::move(connection.daemon)),
       endpoint_(std::move(connection.endpoint)),
       is_mapped_(session_->memory_is_mapped()),
       is_blocking_(EnvIsOne("TVARANT_LAUNCH_BLOCKING")),
       arena_(Arena::Get()),
-      allocator_(std::make_unique<CachingAllocator>(*this, arena_)) {
+      allocator_(std::make_unique<CachingAllocator>(*this, arena_)),
+      daemon_(std::move(connection.daemon)) {
   MakeStream(0);
 }
 
@@ -175,8 +175,16 @@ Location DeviceImpl::Nowhere() {
 
 void DeviceImpl::Abandon() {
   allocator_->Abandon();
-  // The private daemon is dead, or useless: reap it. Nobody else looks at it.
-  daemon_.reset();
+  // A private daemon is dead, or useless now. Ending it may take a moment, so
+  // not under the lock.
+  std::unique_ptr<client::PrivateDaemon> daemon;
+  std::lock_guard<std::mutex> lock(mutex_);
+  daemon.swap(daemon_);
+}
+
+int DeviceImpl::daemon_pid() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return daemon_ != nullptr ? daemon_->pid() : 0;
 }
 
 void DeviceImpl::ForkChild() {

@@ -56,7 +56,7 @@ class DeviceImpl final : public Device, public SegmentSource {
 
   CachingAllocator& allocator() { return *allocator_; }
   const std::string& endpoint() const { return endpoint_; }
-  int daemon_pid() const { return daemon_ ? daemon_->pid() : 0; }
+  int daemon_pid();  // 0 if the daemon is not our own
 
   // Waits until a stream has passed `sequence`. Raises what failed on it.
   void Wait(c10::StreamId id, uint64_t sequence);
@@ -108,7 +108,6 @@ class DeviceImpl final : public Device, public SegmentSource {
   const c10::DeviceIndex index_;
   const uint64_t epoch_;  // 1, 2, ...: how many there have been
   std::shared_ptr<client::Session> session_;
-  std::unique_ptr<client::PrivateDaemon> daemon_;
   const std::string endpoint_;
   const bool is_mapped_;
   const bool is_blocking_;
@@ -117,6 +116,7 @@ class DeviceImpl final : public Device, public SegmentSource {
 
   std::array<std::atomic<client::Stream*>, kStreams> streams_{};
   std::mutex mutex_;  // guards what follows
+  std::unique_ptr<client::PrivateDaemon> daemon_;
   std::array<std::shared_ptr<client::Stream>, kStreams> stream_owners_;
   std::array<client::Status, kStreams> deferred_;
   std::unordered_map<std::string, uint64_t> programs_;
