@@ -405,7 +405,10 @@ class TestBinary:
                         continue
                     with grid.case(dtype, number):
                         compare(lambda t, n=number: function(t, n), x)
-            finite = SPECIAL[SPECIAL.isfinite() & (SPECIAL.abs() < 1e4)]
+            # PyTorch's vectorised forms give NaN where the quotient overflows,
+            # its scalar ones the remainder, as ours do.
+            normal = (SPECIAL == 0) | (SPECIAL.abs() > 1e-30)
+            finite = SPECIAL[SPECIAL.isfinite() & (SPECIAL.abs() < 1e4) & normal]
             pairs = itertools.product(finite, finite)
             a, b = (torch.stack(side) for side in zip(*pairs, strict=True))
             with grid.case("special values"):

@@ -304,6 +304,16 @@ class TestGarbage:
             b"TV",
             bytes(range(256)) * 4096,
         ],
+        ids=[
+            "nothing",
+            "zeros",
+            "http",
+            "broken http2",
+            "broken side message",
+            "unknown token",
+            "cut off",
+            "a megabyte",
+        ],
     )
     def test_bytes_on_the_socket_while_a_client_works(self, daemon, data):
         with Client(daemon) as client:
@@ -311,7 +321,7 @@ class TestGarbage:
             client.send("exec('for _ in range(200): x = (x @ x).clamp(0, 1)')")
             for _ in range(3):
                 with socket.socket(socket.AF_UNIX) as foreign:
-                    foreign.settimeout(5)
+                    foreign.settimeout(30)
                     foreign.connect(daemon.path)
                     try:
                         foreign.sendall(data)
