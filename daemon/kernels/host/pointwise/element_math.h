@@ -99,14 +99,35 @@ TVARANT_ELEMENT double fn_abs(double x) { return __builtin_fabs(x); }
 TVARANT_ELEMENT int32_t fn_abs(int32_t x) { return x < 0 ? -x : x; }
 TVARANT_ELEMENT int64_t fn_abs(int64_t x) { return x < 0 ? -x : x; }
 
-// NaN in a is kept.
+// As sel, by masks. GCC turns chains of conditions that share operands into
+// jumps, and then can't vectorise them; these stay arithmetic.
+TVARANT_ELEMENT int32_t Blend(bool condition, int32_t x, int32_t y) {
+  const int32_t mask = -static_cast<int32_t>(condition);
+  return (x & mask) | (y & ~mask);
+}
+TVARANT_ELEMENT int64_t Blend(bool condition, int64_t x, int64_t y) {
+  const int64_t mask = -static_cast<int64_t>(condition);
+  return (x & mask) | (y & ~mask);
+}
+TVARANT_ELEMENT float Blend(bool condition, float x, float y) {
+  return __builtin_bit_cast(float,
+                            Blend(condition, __builtin_bit_cast(int32_t, x),
+                                  __builtin_bit_cast(int32_t, y)));
+}
+TVARANT_ELEMENT double Blend(bool condition, double x, double y) {
+  return __builtin_bit_cast(double,
+                            Blend(condition, __builtin_bit_cast(int64_t, x),
+                                  __builtin_bit_cast(int64_t, y)));
+}
+
+// NaN wins.
 template <typename T>
 TVARANT_ELEMENT T fn_max(T a, T b) {
-  return sel((a > b) | (a != a), a, b);
+  return Blend((a > b) | (a != a), a, b);
 }
 template <typename T>
 TVARANT_ELEMENT T fn_min(T a, T b) {
-  return sel((a < b) | (a != a), a, b);
+  return Blend((a < b) | (a != a), a, b);
 }
 
 // Floats by our own short forms, doubles by SLEEF.

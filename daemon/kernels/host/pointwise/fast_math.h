@@ -6,8 +6,7 @@
 // NaN goes through; results that overflow or vanish are infinite or 0, and
 // denormal ones are rounded once.
 //
-// Textual: include under TVARANT_ISA, inside its namespace, after fn_min,
-// fn_max and sel.
+// Textual: include under TVARANT_ISA, inside its namespace, after sel.
 
 #ifndef TVARANT_DAEMON_KERNELS_HOST_POINTWISE_FAST_MATH_H_
 #define TVARANT_DAEMON_KERNELS_HOST_POINTWISE_FAST_MATH_H_
@@ -29,7 +28,8 @@ TVARANT_ELEMENT float PowerOfTwo(int32_t k) {
 // e^x = 2^k e^r with |r| <= log(2) / 2.
 TVARANT_ELEMENT float FastExp(float x) {
   // Beyond these the result is 0 or infinite, and k stays small.
-  x = fn_min(fn_max(x, -104.0f), 89.0f);
+  x = sel(x < -104.0f, -104.0f, x);
+  x = sel(x > 89.0f, 89.0f, x);
   // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
   constexpr float kRounder = 12582912.0f;
   const float rounded = MulAdd(x, 1.4426950408889634f, kRounder);
@@ -65,7 +65,7 @@ TVARANT_ELEMENT float FastTanh(float x) {
 // Small: x + x R(x^2). Large: 1 - e^-(x + x Q(x)), which is 1 from 4 on.
 TVARANT_ELEMENT float FastErf(float x) {
   const float magnitude = fn_abs(x);
-  const float t = fn_min(magnitude, 4.0f);
+  const float t = sel(magnitude > 4.0f, 4.0f, magnitude);
   float q = MulAdd(t, 1.12315565e-5f, -3.22806329e-4f);
   q = MulAdd(q, t, 3.64246895e-3f);
   q = MulAdd(q, t, -2.37620845e-2f);
