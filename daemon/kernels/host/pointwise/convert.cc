@@ -1,6 +1,6 @@
 // Loads, stores and conversions between registers and tensors; the table.
 
-#if defined(__x86_64__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -175,34 +175,6 @@ bool AnyZero(const void* src, int64_t n) {
   return any != 0;
 }
 
-void Stream(char* dst, const void* src, int64_t size_bytes) {
-  auto* from = static_cast<const char*>(src);
-  int64_t at = 0;
-#if defined(__x86_64__)
-#if defined(__AVX2__)
-  constexpr int64_t kStep = 32;
-#else
-  constexpr int64_t kStep = 16;
-#endif
-  const int64_t head =
-      static_cast<int64_t>(-reinterpret_cast<uintptr_t>(dst) % kStep);
-  at = head < size_bytes ? head : size_bytes;
-  __builtin_memcpy(dst, from, static_cast<size_t>(at));
-  for (; at + kStep <= size_bytes; at += kStep) {
-#if defined(__AVX2__)
-    _mm256_stream_si256(
-        reinterpret_cast<__m256i*>(dst + at),
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at)));
-#else
-    _mm_stream_si128(
-        reinterpret_cast<__m128i*>(dst + at),
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
-#endif
-  }
-#endif
-  __builtin_memcpy(dst + at, from + at, static_cast<size_t>(size_bytes - at));
-}
-
 template <typename S, typename R>
 void AddDType(OpTable* table, DType dtype, bool rounds) {
   const int i = static_cast<int>(dtype);
@@ -248,7 +220,6 @@ OpTable MakeTable() {
   fill(ComputeClass::kF64, FillOpsF64);
   table.any_zero[ClassIndex(ComputeClass::kI32)] = AnyZero<int32_t>;
   table.any_zero[ClassIndex(ComputeClass::kI64)] = AnyZero<int64_t>;
-  table.stream = Stream;
   return table;
 }
 

@@ -44,9 +44,6 @@ using LoadLoop = void (*)(void* dst, const char* src, int64_t stride,
 // A register into tensor elements of the same class, rounded or wrapped.
 using StoreLoop = void (*)(char* dst, int64_t stride, const void* src,
                            int64_t n);
-// Copies past the caches, for outputs that are larger than them. The caller
-// ends a run of such copies with a store fence.
-using StreamLoop = void (*)(char* dst, const void* src, int64_t size_bytes);
 // Whether any element is 0.
 using AnyZeroLoop = bool (*)(const void* src, int64_t n);
 
@@ -67,7 +64,6 @@ struct OpTable {
   // null if the class has no others.
   OpLoop round[kNumDTypes] = {};
   AnyZeroLoop any_zero[kNumClasses] = {};  // integers only
-  StreamLoop stream = nullptr;
 };
 
 TVARANT_DECLARE_FOR_ISAS(const OpTable& GetOpTableOfIsa())

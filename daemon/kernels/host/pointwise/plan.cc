@@ -13,9 +13,6 @@ constexpr int64_t kMinBlock = 256;
 constexpr int64_t kMaxBlock = 4096;
 // Elements of a cheap op that are worth waking another thread for.
 constexpr int64_t kCheapGrain = 32 << 10;
-// Operands of more bytes than this together leave the caches before anybody
-// reads the result: writing past them saves reading the old contents.
-constexpr int64_t kStreamBytes = 64 << 20;
 // A math function costs about as much as this many cheap ops.
 constexpr int64_t kMathCost = 8;
 
@@ -76,7 +73,6 @@ class Planner {
   absl::Status Build() {
     plan_.num_setup = plan_.num_body = 0;
     plan_.num_registers = plan_.num_in_place = 0;
-    plan_.streams = false;
     for (const absl::Span<const Tensor> operands : {dst_, src_}) {
       for (const Tensor& tensor : operands) {
         if (ComputeClassOf(tensor.dtype) == ComputeClass::kNone) {
@@ -89,7 +85,6 @@ class Planner {
       return absl::InvalidArgumentError(
           "pointwise: the number of outputs differs from the program's");
     }
-    is_large_ = TotalBytes() >= kStreamBytes;
     FindLastUses();
     ChooseDestinations();
     for (size_t i = 0; i < program_.nodes.size(); ++i) {
@@ -158,32 +153,6 @@ class Planner {
     return layout_.by_rows ? operand.dense_inner : operand.dense;
   }
 
-  int64_t TotalBytes() const {
-    int64_t bytes = 0;
-    const auto add = [&](const OperandLayout& operand) {
-      if (!operand.uniform) bytes += operand.element_bytes;
-    };
-    for (size_t k = 0; k < dst_.size(); ++k) add(layout_.operands[k]);
-    for (size_t j = 0; j < src_.size(); ++j) {
-      add(layout_.operands[kFirstSrc + j]);
-    }
-    // At most 80 operands of 8 bytes.
-    return layout_.num_elements > kStreamBytes ? kStreamBytes
-                                               : bytes * layout_.num_elements;
-  }
-
-  // Whether output k is written past the caches. Not if it was just read.
-  bool IsStreamed(size_t k) const {
-    if (!is_large_ || !IsInPlaceType(dst_[k].dtype) ||
-        !InPlace(layout_.operands[k])) {
-      return false;
-    }
-    for (const Tensor& src : src_) {
-      if (src.data == dst_[k].data) return false;
-    }
-    return true;
-  }
-
   // An op's result may go straight to an output of its own type, unless a
   // later node still reads an input that stands in the same memory.
   void ChooseDestinations() {
@@ -196,7 +165,7 @@ class Planner {
           node.op == PointwiseOp::kIdentity || node.op == PointwiseOp::kCast ||
           !IsInPlaceType(dtype) ||
           ComputeClassOf(dtype) != ComputeClassOf(node.dtype) ||
-          !InPlace(layout_.operands[k]) || IsStreamed(k)) {
+          !InPlace(layout_.operands[k])) {
         continue;
       }
       bool safe = true;
@@ -473,17 +442,9 @@ class Planner {
     value.dtype = program_.nodes[i].dtype;
     // The value keeps its register: a second store may need it.
     Convert(dst_[k].dtype, false, false, &value);
-    Step* step;
-    if (IsStreamed(static_cast<size_t>(k))) {
-      plan_.streams = true;
-      step = AddStep(false, Step::kStream);
-      step->stream = table_.stream;
-      step->dst = UseInPlace(k);
-    } else {
-      step = AddStep(false, Step::kStore);
-      step->store = table_.store[static_cast<int>(dst_[k].dtype)];
-      step->dst = static_cast<Place>(k);
-    }
+    Step* step = AddStep(false, Step::kStore);
+    step->store = table_.store[static_cast<int>(dst_[k].dtype)];
+    step->dst = static_cast<Place>(k);
     step->register_bytes =
         static_cast<uint8_t>(ClassBytes(ComputeClassOf(dst_[k].dtype)));
     step->a = value.place;
@@ -510,7 +471,6 @@ class Planner {
   const Layout& layout_;
   const OpTable& table_;
   Plan& plan_;
-  bool is_large_ = false;
   int64_t cost_ = 0;
   int last_read_[kMaxProgramInputs];
   Value values_[kMaxProgramNodes];

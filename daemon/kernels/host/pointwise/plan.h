@@ -28,18 +28,9 @@ inline constexpr int kMaxRegisters = kMaxProgramNodes + 8;
 inline constexpr int kMaxPlaces = kFirstRegister + kMaxRegisters;
 
 struct Step {
-  enum Kind : uint8_t {
-    kOp,
-    kLoad,
-    kStore,
-    kStream,  // a store in place, past the caches
-    kSplat4,
-    kSplat8,
-    kCheckZero,
-  };
+  enum Kind : uint8_t { kOp, kLoad, kStore, kSplat4, kSplat8, kCheckZero };
   Kind kind = kOp;
-  // kLoad, kStore, kStream: of one element.
-  uint8_t register_bytes = 0;
+  uint8_t register_bytes = 0;  // kLoad, kStore: of one element
   Place dst = 0;
   Place a = 0;
   Place b = 0;
@@ -48,7 +39,6 @@ struct Step {
     OpLoop op;
     LoadLoop load;
     StoreLoop store;
-    StreamLoop stream;
     AnyZeroLoop any_zero;
   };
   uint64_t immediate = 0;  // kOp: alpha; kSplat: the bits
@@ -64,9 +54,8 @@ struct Plan {
   int num_registers = 0;
   // Operands whose place in memory body steps use directly.
   int num_in_place = 0;
-  bool streams = false;  // some step is a kStream
-  int64_t block = 0;     // elements
-  int64_t grain = 0;     // elements worth a thread
+  int64_t block = 0;  // elements
+  int64_t grain = 0;  // elements worth a thread
   Place in_place[kMaxProgramOperands];
   // A node gives a load or an op, up to two conversions and a zero check.
   Step setup[kMaxProgramNodes * 3];

@@ -172,8 +172,7 @@ TEST(PointwiseTest, InPlace) {
   }
 }
 
-// Outputs larger than the caches are written past them; a is also an output,
-// which is not.
+// More elements than the caches hold, at odd addresses; one output is an input.
 TEST(PointwiseTest, LargeOutputs) {
   ForEachIsa([] {
     ProgramBuilder p;

@@ -98,10 +98,6 @@ class Runner {
     } else {
       RunTiles(begin, end);
     }
-#if defined(__x86_64__)
-    // Streamed stores become visible in no order of their own.
-    if (plan_.streams) __builtin_ia32_sfence();
-#endif
     return true;
   }
 
@@ -143,10 +139,6 @@ class Runner {
           break;
         case Step::kStore:
           store(step);
-          break;
-        case Step::kStream:
-          step.stream(places_[step.dst], places_[step.a],
-                      length * step.register_bytes);
           break;
         default:
           if (step.any_zero(places_[step.a], length)) {
