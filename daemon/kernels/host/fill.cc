@@ -16,11 +16,22 @@ struct Bytes16 {
   uint64_t high;
 };
 
+// In pieces of a cache line, which become wide stores.
+template <typename T>
+void FillDense(T* y, int64_t n, T value) {
+  constexpr int64_t kPiece = 64 / static_cast<int64_t>(sizeof(T));
+  T piece[kPiece];
+  std::fill(piece, piece + kPiece, value);
+  int64_t i = 0;
+  for (; i + kPiece <= n; i += kPiece) std::memcpy(y + i, piece, 64);
+  std::fill(y + i, y + n, value);
+}
+
 template <typename T>
 void FillRow(char* dst, int64_t stride, int64_t n, T value) {
   auto* y = reinterpret_cast<T*>(dst);
   if (stride == 1) {
-    std::fill(y, y + n, value);
+    FillDense(y, n, value);
   } else {
     for (int64_t i = 0; i < n; ++i) y[i * stride] = value;
   }

@@ -18,7 +18,7 @@ namespace {
 
 // A part should not be so small that taking it costs, nor so large that the
 // last one keeps everybody waiting.
-constexpr int64_t kPartsPerThread = 4;
+constexpr int64_t kPartsPerThread = 16;
 
 void FutexWait(std::atomic<uint32_t>* word, uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE,

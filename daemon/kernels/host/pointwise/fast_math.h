@@ -25,11 +25,12 @@ TVARANT_ELEMENT float PowerOfTwo(int32_t k) {
   return __builtin_bit_cast(float, (k + 127) << 23);
 }
 
-// e^x = 2^k e^r with |r| <= log(2) / 2.
-TVARANT_ELEMENT float FastExp(float x) {
-  // Beyond these the result is 0 or infinite, and k stays small.
-  x = sel(x < -104.0f, -104.0f, x);
-  x = sel(x > 89.0f, 89.0f, x);
+// e^x = 2^n e^r with |r| <= log(2) / 2: gives e^r and n.
+struct SplitExp {
+  float fraction;
+  int32_t n;
+};
+TVARANT_ELEMENT SplitExp FastSplitExp(float x) {
   // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
   constexpr float kRounder = 12582912.0f;
   const float rounded = MulAdd(x, 1.4426950408889634f, kRounder);
@@ -43,13 +44,26 @@ TVARANT_ELEMENT float FastExp(float x) {
   p = MulAdd(p, r, 4.1666206e-2f);
   p = MulAdd(p, r, 1.66665182e-1f);
   p = MulAdd(p, r, 0.5f);
-  p = MulAdd(r * r, p, r) + 1.0f;
-  // In two steps: 2^n alone may be out of range.
-  const int32_t half = n >> 1;
-  return p * PowerOfTwo(half) * PowerOfTwo(n - half);
+  return {MulAdd(r * r, p, r) + 1.0f, n};
 }
 
-// Small: x + x^3 P(x^2). Large: 1 - 2 / (e^2x + 1).
+TVARANT_ELEMENT float FastExp(float x) {
+  // Beyond these the result is 0 or infinite, and n stays small.
+  x = sel(x < -104.0f, -104.0f, x);
+  x = sel(x > 89.0f, 89.0f, x);
+  const SplitExp split = FastSplitExp(x);
+  // In two steps: 2^n alone may be out of range.
+  const int32_t half = split.n >> 1;
+  return split.fraction * PowerOfTwo(half) * PowerOfTwo(split.n - half);
+}
+
+// e^x for x where e^x is neither infinite nor denormal: |x| <= 87, or NaN.
+TVARANT_ELEMENT float FastExpInside(float x) {
+  const SplitExp split = FastSplitExp(x);
+  return split.fraction * PowerOfTwo(split.n);
+}
+
+// Small: x + x^3 P(x^2). Large: 1 - 2 / (e^2x + 1), which is 1 from 10 on.
 TVARANT_ELEMENT float FastTanh(float x) {
   const float magnitude = fn_abs(x);
   const float square = x * x;
@@ -58,7 +72,8 @@ TVARANT_ELEMENT float FastTanh(float x) {
   p = MulAdd(p, square, 1.33314908e-1f);
   p = MulAdd(p, square, -3.33332837e-1f);
   const float small = MulAdd(p * square, x, x);
-  const float large = 1.0f - 2.0f / (FastExp(magnitude + magnitude) + 1.0f);
+  const float twice = sel(magnitude > 10.0f, 20.0f, magnitude + magnitude);
+  const float large = 1.0f - 2.0f / (FastExpInside(twice) + 1.0f);
   return sel(magnitude < 0.625f, small, fn_copysign(large, x));
 }
 
@@ -73,7 +88,7 @@ TVARANT_ELEMENT float FastErf(float x) {
   q = MulAdd(q, t, 6.35151327e-1f);
   q = MulAdd(q, t, 1.2864849e-1f);
   q = MulAdd(q, t, t);
-  const float large = 1.0f - FastExp(-q);
+  const float large = 1.0f - FastExpInside(-q);
   const float square = x * x;
   float r = MulAdd(square, -5.98633313e-4f, 4.99280775e-3f);
   r = MulAdd(r, square, -2.67667882e-2f);
