@@ -215,7 +215,7 @@ void Listener::HandleConnection(uint64_t id, uint32_t events) {
   Connection& connection = *found->second;
   switch (connection.state) {
     case State::kUndecided:
-      return Decide(connection);
+      return Decide(connection, events);
     case State::kSideHandshake:
       return ReadSideMessage(connection);
     case State::kSideAttached:
@@ -230,7 +230,7 @@ void Listener::HandleConnection(uint64_t id, uint32_t events) {
   }
 }
 
-void Listener::Decide(Connection& connection) {
+void Listener::Decide(Connection& connection, uint32_t events) {
   char bytes[sizeof(kSideMagic)];
   ssize_t got;
   do {
@@ -245,8 +245,10 @@ void Listener::Decide(Connection& connection) {
     connection.state = State::kSideHandshake;
     return ReadSideMessage(connection);
   }
-  if (IsPrefixOf(start, kHttp2Magic) || IsPrefixOf(start, kSideMagicView)) {
-    return;  // too short to tell
+  // Too short to tell, and more may come.
+  if ((events & kClosedEvents) == 0 &&
+      (IsPrefixOf(start, kHttp2Magic) || IsPrefixOf(start, kSideMagicView))) {
+    return;
   }
   Refuse(connection.peer, Counter::kConnectionsForeign, "unknown_protocol");
   Close(connection.id);

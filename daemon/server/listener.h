@@ -94,7 +94,7 @@ class Listener {
   void HandleListening(size_t index);
   void Accept(base::UniqueFd fd);
   void HandleConnection(uint64_t id, uint32_t events);
-  void Decide(Connection& connection);
+  void Decide(Connection& connection, uint32_t events);
   void GiveToGrpc(Connection& connection);
   void ReadSideMessage(Connection& connection);
   void AttachSide(Connection& connection);

@@ -70,6 +70,20 @@ TEST(ListenerTest, SilentAndHalfSpokenConnectionsExpire) {
   ExpectServes(fixture);
 }
 
+TEST(ListenerTest, StartsThatEndAreClosedAtOnce) {
+  ServerFixture fixture({}, [](ServerOptions& options) {
+    options.connections.decide_timeout = std::chrono::hours(1);
+  });
+  for (const char* bytes : {"", "P", "TVS"}) {
+    base::UniqueFd fd = ConnectSocket(fixture.socket_path());
+    ASSERT_TRUE(fd.ok());
+    ASSERT_TRUE(SendAll(fd.get(), bytes, std::strlen(bytes)));
+    ASSERT_EQ(::shutdown(fd.get(), SHUT_WR), 0);
+    EXPECT_TRUE(IsClosedByPeer(fd.get()));
+  }
+  ExpectServes(fixture);
+}
+
 TEST(ListenerTest, UndecidedConnectionsAreFew) {
   ServerFixture fixture({}, [](ServerOptions& options) {
     options.connections.max_undecided = 2;

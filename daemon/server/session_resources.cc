@@ -1,6 +1,7 @@
 #include "daemon/server/session_resources.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -15,15 +16,14 @@ absl::Status Limit(const char* what, uint64_t limit) {
       absl::StrCat("the session has its limit of ", limit, " ", what));
 }
 
-// A shared_ptr to memory that takes its share of the quota back with it, after
-// the memory is free.
+// A shared_ptr to memory that ends the charge after the memory is free.
 template <typename T>
-std::shared_ptr<T> WithQuota(std::unique_ptr<T> memory,
-                             std::shared_ptr<void> quota) {
+std::shared_ptr<T> WithCharge(std::unique_ptr<T> memory,
+                              std::shared_ptr<MemoryQuota::Charge> charge) {
   return std::shared_ptr<T>(memory.release(),
-                            [quota = std::move(quota)](T* object) mutable {
+                            [charge = std::move(charge)](T* object) mutable {
                               delete object;
-                              quota.reset();
+                              charge.reset();
                             });
 }
 
@@ -39,30 +39,45 @@ absl::Status SessionResources::CheckNewHandleLocked(uint64_t handle) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<void>> SessionResources::TakeQuota(
-    uint64_t size_bytes) {
-  uint64_t used = used_bytes_->load(std::memory_order_relaxed);
-  do {
-    if (size_bytes > limits_.max_bytes ||
-        used > limits_.max_bytes - size_bytes) {
-      const uint64_t quota_left =
-          used < limits_.max_bytes ? limits_.max_bytes - used : 0;
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "out of memory: asked for ", size_bytes, " bytes, ",
-          std::min(quota_left, runtime_.free_memory_bytes(device_)),
-          " bytes are free for this session, which may hold ",
-          limits_.max_bytes, " and holds ", used));
+absl::StatusOr<std::shared_ptr<MemoryQuota::Charge>>
+SessionResources::TakeQuota(uint64_t size_bytes) {
+  auto charge = MemoryQuota::Take(quota_, size_bytes);
+  if (charge != nullptr) return charge;
+  const uint64_t used = quota_->used_bytes();
+  const uint64_t limit = quota_->limit_bytes();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("out of memory: asked for ", size_bytes, " bytes, ",
+                   std::min(limit - std::min(used, limit),
+                            runtime_.free_memory_bytes(device_)),
+                   " bytes are free for this session, which may hold ", limit,
+                   " and holds ", used));
+}
+
+template <typename Make>
+auto SessionResources::WithReleased(Make make) -> decltype(make()) {
+  const auto deadline = std::chrono::steady_clock::now() + kReleaseWait;
+  for (;;) {
+    const uint64_t seen = quota_->returns();
+    auto made = make();
+    if (!absl::IsResourceExhausted(made.status()) ||
+        !quota_->WaitForReturn(seen, deadline)) {
+      return made;
     }
-  } while (!used_bytes_->compare_exchange_weak(used, used + size_bytes,
-                                               std::memory_order_relaxed));
-  return std::shared_ptr<void>(
-      nullptr, [used_bytes = used_bytes_, size_bytes](void*) {
-        used_bytes->fetch_sub(size_bytes, std::memory_order_relaxed);
-      });
+  }
 }
 
 absl::StatusOr<std::shared_ptr<DeviceBuffer>> SessionResources::CreateSegment(
     uint64_t handle, uint64_t size_bytes) {
+  return WithReleased([&] { return TryCreateSegment(handle, size_bytes); });
+}
+
+absl::StatusOr<std::shared_ptr<StagingBuffer>> SessionResources::CreateStaging(
+    uint64_t handle, uint64_t size_bytes) {
+  return WithReleased([&] { return TryCreateStaging(handle, size_bytes); });
+}
+
+absl::StatusOr<std::shared_ptr<DeviceBuffer>>
+SessionResources::TryCreateSegment(uint64_t handle, uint64_t size_bytes) {
   {
     base::MutexLock lock(mutex_);
     RETURN_IF_ERROR(CheckNewHandleLocked(handle));
@@ -70,22 +85,23 @@ absl::StatusOr<std::shared_ptr<DeviceBuffer>> SessionResources::CreateSegment(
       return Limit("segments", limits_.max_segments);
     }
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<void> quota, TakeQuota(size_bytes));
+  ASSIGN_OR_RETURN(std::shared_ptr<MemoryQuota::Charge> charge,
+                   TakeQuota(size_bytes));
   ASSIGN_OR_RETURN(std::unique_ptr<DeviceBuffer> buffer,
                    runtime_.CreateBuffer(device_, size_bytes));
-  auto shared = WithQuota(std::move(buffer), std::move(quota));
+  auto shared = WithCharge(std::move(buffer), charge);
   base::MutexLock lock(mutex_);
   // Making it took a while; the table may have changed.
   RETURN_IF_ERROR(CheckNewHandleLocked(handle));
   if (segments_.size() >= limits_.max_segments) {
     return Limit("segments", limits_.max_segments);
   }
-  segments_.emplace(handle, Segment{shared});
+  segments_.emplace(handle, Segment{shared, charge.get()});
   return shared;
 }
 
-absl::StatusOr<std::shared_ptr<StagingBuffer>> SessionResources::CreateStaging(
-    uint64_t handle, uint64_t size_bytes) {
+absl::StatusOr<std::shared_ptr<StagingBuffer>>
+SessionResources::TryCreateStaging(uint64_t handle, uint64_t size_bytes) {
   {
     base::MutexLock lock(mutex_);
     RETURN_IF_ERROR(CheckNewHandleLocked(handle));
@@ -93,10 +109,11 @@ absl::StatusOr<std::shared_ptr<StagingBuffer>> SessionResources::CreateStaging(
       return Limit("staging buffers", limits_.max_staging);
     }
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<void> quota, TakeQuota(size_bytes));
+  ASSIGN_OR_RETURN(std::shared_ptr<MemoryQuota::Charge> charge,
+                   TakeQuota(size_bytes));
   ASSIGN_OR_RETURN(std::unique_ptr<StagingBuffer> buffer,
                    runtime_.CreateStaging(size_bytes));
-  auto shared = WithQuota(std::move(buffer), std::move(quota));
+  auto shared = WithCharge(std::move(buffer), std::move(charge));
   base::MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckNewHandleLocked(handle));
   if (staging_.size() >= limits_.max_staging) {
@@ -131,6 +148,9 @@ absl::Status SessionResources::MarkReleased(
                        "already"));
     }
     found->second.released = true;
+  }
+  for (const uint64_t handle : handles) {
+    segments_[handle].charge->MarkReleased();
   }
   return absl::OkStatus();
 }

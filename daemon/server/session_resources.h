@@ -7,7 +7,7 @@
 #ifndef TVARANT_DAEMON_SERVER_SESSION_RESOURCES_H_
 #define TVARANT_DAEMON_SERVER_SESSION_RESOURCES_H_
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "daemon/runtime/runtime.h"
+#include "daemon/server/memory_quota.h"
 #include "daemon/server/program_cache.h"
 #include "daemon/server/progress_board.h"
 #include "proto/base/mutex.h"
@@ -36,12 +37,19 @@ struct ResourceLimits {
 // be using what another call releases.
 class SessionResources {
  public:
+  static constexpr std::chrono::seconds kReleaseWait{10};
+
   SessionResources(TvarantRuntime& runtime, int device,
                    const ResourceLimits& limits)
-      : runtime_(runtime), device_(device), limits_(limits) {}
+      : runtime_(runtime),
+        device_(device),
+        limits_(limits),
+        quota_(std::make_shared<MemoryQuota>(limits.max_bytes)) {}
 
   // INVALID_ARGUMENT for a handle of 0 or in use, RESOURCE_EXHAUSTED for memory
-  // or a limit, UNAVAILABLE after Clear().
+  // or a limit, UNAVAILABLE after Clear(). Where memory or a place in the table
+  // is missing that the session has released and that queued work still uses,
+  // waits for it, kReleaseWait at most.
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> CreateSegment(
       uint64_t handle, uint64_t size_bytes);
   absl::StatusOr<std::shared_ptr<StagingBuffer>> CreateStaging(
@@ -73,28 +81,33 @@ class SessionResources {
   // Forgets everything; nothing can be made afterwards.
   void Clear();
 
-  uint64_t used_bytes() const {
-    return used_bytes_->load(std::memory_order_relaxed);
-  }
+  uint64_t used_bytes() const { return quota_->used_bytes(); }
   size_t segment_count();
 
  private:
   struct Segment {
     std::shared_ptr<DeviceBuffer> buffer;
+    MemoryQuota::Charge* charge;  // lives as long as the buffer
     bool released = false;
   };
 
   absl::Status CheckNewHandleLocked(uint64_t handle) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Counts bytes of the session's quota; undone by the returned object's end.
-  absl::StatusOr<std::shared_ptr<void>> TakeQuota(uint64_t size_bytes);
+  absl::StatusOr<std::shared_ptr<DeviceBuffer>> TryCreateSegment(
+      uint64_t handle, uint64_t size_bytes);
+  absl::StatusOr<std::shared_ptr<StagingBuffer>> TryCreateStaging(
+      uint64_t handle, uint64_t size_bytes);
+  // Calls `make` again while it lacks what is on its way back.
+  template <typename Make>
+  auto WithReleased(Make make) -> decltype(make());
+  absl::StatusOr<std::shared_ptr<MemoryQuota::Charge>> TakeQuota(
+      uint64_t size_bytes);
 
   TvarantRuntime& runtime_;
   const int device_;
   const ResourceLimits limits_;
   // Shared with the memory, which may outlive the table by a moment.
-  const std::shared_ptr<std::atomic<uint64_t>> used_bytes_ =
-      std::make_shared<std::atomic<uint64_t>>(0);
+  const std::shared_ptr<MemoryQuota> quota_;
 
   base::Mutex mutex_;
   absl::flat_hash_map<uint64_t, Segment> segments_ ABSL_GUARDED_BY(mutex_);

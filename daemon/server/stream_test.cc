@@ -340,6 +340,32 @@ TEST_F(StreamTest, ReleasedSegmentsStayUntilTheirPoint) {
   EXPECT_EQ(completion->failures(0).sequence(), 3u);
 }
 
+TEST_F(StreamTest, MemoryThatIsOnItsWayBackIsWaitedFor) {
+  absl::Notification go;
+  Serve({.on_launch = [&](const ResolvedLaunch&) {
+    go.WaitForNotification();
+    return absl::OkStatus();
+  }});
+  ASSERT_TRUE(client_->CreateSegment(2, 40 << 20).ok());
+  RawStream stream(*client_, 0);
+  ASSERT_TRUE(stream.Send(FillRecord(2, 4), 1));
+  // Nothing has been released: refused at once.
+  EXPECT_EQ(client_->CreateSegment(3, 40 << 20).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  v1::StreamPoint point;
+  point.set_stream(0);
+  point.set_sequence(1);
+  ASSERT_TRUE(client_->ReleaseSegments({2}, {point}).ok());
+  std::thread device([&] {
+    // The call below should be waiting by then; if not, less is tested.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    go.Notify();
+  });
+  EXPECT_TRUE(client_->CreateSegment(3, 40 << 20).ok());
+  device.join();
+  EXPECT_EQ(client_->MemoryInfo().session_bytes(), (40u << 20) + (1u << 16));
+}
+
 TEST_F(StreamTest, MarkersHaveTimes) {
   Serve();
   RawStream stream(*client_, 0);
