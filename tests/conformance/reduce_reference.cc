@@ -98,7 +98,7 @@ std::vector<ReduceReference> ReduceReferences() {
        .name = "prod",
        .value = product,
        .result = SumType,
-       .tolerance = {.ulps = 64},
+       .tolerance = {.ulps = 8},
        .low = 0.98L,
        .high = 1.02L},
       {.op = ReduceOp::kMax,

@@ -153,8 +153,7 @@ class TestTogether:
                 a.do("del big")
                 a.do("torch.tvarant.synchronize()")
                 a.do("torch.tvarant.empty_cache()")
-                # The daemon frees released segments a little later.
-                assert wait_until(lambda: b.do(ask) == "ok")
+                assert b.do(ask) == "ok"
                 assert b.do("y[-1].item()") == "1"
         finally:
             assert daemon.stop() == 0
@@ -276,9 +275,8 @@ class TestKilledClient:
                     victim.send("exec('while True: (a @ a).sum().item()')")
                     time.sleep(0.1)
                     victim.process.kill()
-                    killed = time.monotonic()
-                    assert wait_until(lambda: watcher.free() == before, 2)
-                    assert time.monotonic() - killed < 2
+                    # More may be free: what the tests before this one held.
+                    assert wait_until(lambda: watcher.free() >= before, 2)
                 assert watcher.do("(w @ w).sum().item()") == "64.0"
 
     def test_killed_during_an_upload(self, daemon):
@@ -289,7 +287,7 @@ class TestKilledClient:
                 victim.send("exec('while True: h.to(\"tvarant\")')")
                 time.sleep(0.5)
                 victim.process.kill()
-                assert wait_until(lambda: watcher.free() == before, 3)
+                assert wait_until(lambda: watcher.free() >= before, 3)
 
 
 class TestGarbage:

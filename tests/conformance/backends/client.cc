@@ -1,12 +1,17 @@
 // The CPU simulator behind the client library and a tvarantd process. The
 // transport comes from TVARANT_CONFORMANCE_TRANSPORT:
-//   mapped   device memory mapped into this process (the default)
+//   mapped   device memory mapped into this process, tensors copied through
+//            the mapping (the default)
 //   staged   shared staging memory
 //   remote   everything through gRPC, as for a daemon on another host
 
 #include "client/client.h"
 
+#include <sys/mman.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,6 +44,29 @@ absl::Status ToStatus(const client::Result<T>& result) {
   return ToStatus(result.status());
 }
 
+// Addresses reserved for the arena, without access until it is mapped there.
+class Reservation {
+ public:
+  Reservation() = default;
+  ~Reservation() {
+    if (data_ != nullptr) ::munmap(data_, kArenaBytes);
+  }
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+
+  absl::Status Take() {
+    void* data = ::mmap(nullptr, kArenaBytes, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED) return absl::ErrnoToStatus(errno, "mmap");
+    data_ = static_cast<char*>(data);
+    return absl::OkStatus();
+  }
+  char* data() const { return data_; }  // null: nothing is reserved
+
+ private:
+  char* data_ = nullptr;
+};
+
 class ClientBackend : public Backend {
  public:
   static absl::StatusOr<std::unique_ptr<Backend>> Make() {
@@ -70,7 +98,13 @@ class ClientBackend : public Backend {
     auto session = client::Session::Connect(options);
     RETURN_IF_ERROR(ToStatus(session));
     session_ = session.value();
-    auto segment = session_->CreateSegment(kArenaBytes, nullptr);
+    if (options.map_memory) {
+      if (!session_->memory_is_mapped()) {
+        return absl::FailedPreconditionError("the memory is not mapped");
+      }
+      RETURN_IF_ERROR(mapping_.Take());
+    }
+    auto segment = session_->CreateSegment(kArenaBytes, mapping_.data());
     RETURN_IF_ERROR(ToStatus(segment));
     arena_ = segment.value();
     auto stream = session_->CreateStream();
@@ -83,9 +117,7 @@ class ClientBackend : public Backend {
                      const std::vector<Tensor*>& tensors,
                      const std::vector<uint64_t>& addresses) override {
     for (size_t i = 0; i < tensors.size(); ++i) {
-      RETURN_IF_ERROR(ToStatus(stream_->Upload(arena_, addresses[i],
-                                               tensors[i]->bytes().data(),
-                                               tensors[i]->bytes().size())));
+      RETURN_IF_ERROR(Write(addresses[i], *tensors[i]));
     }
     LaunchParams launch = params;
     const std::vector<Operand> dst = InArena(params.dst, params.num_dst);
@@ -100,9 +132,31 @@ class ClientBackend : public Backend {
     RETURN_IF_ERROR(ToStatus(stream_->Launch(launch)));
     RETURN_IF_ERROR(ToStatus(stream_->Synchronize()));
     for (size_t i = 0; i < tensors.size(); ++i) {
-      RETURN_IF_ERROR(ToStatus(stream_->Download(arena_, addresses[i],
-                                                 tensors[i]->bytes().data(),
-                                                 tensors[i]->bytes().size())));
+      RETURN_IF_ERROR(Read(addresses[i], tensors[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  // The stream is idle when these are called.
+  absl::Status Write(uint64_t address, const Tensor& tensor) {
+    const auto& bytes = tensor.bytes();
+    if (mapping_.data() == nullptr) {
+      return ToStatus(
+          stream_->Upload(arena_, address, bytes.data(), bytes.size()));
+    }
+    if (!bytes.empty()) {
+      std::memcpy(mapping_.data() + address, bytes.data(), bytes.size());
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Read(uint64_t address, Tensor* tensor) {
+    auto& bytes = tensor->bytes();
+    if (mapping_.data() == nullptr) {
+      return ToStatus(
+          stream_->Download(arena_, address, bytes.data(), bytes.size()));
+    }
+    if (!bytes.empty()) {
+      std::memcpy(bytes.data(), mapping_.data() + address, bytes.size());
     }
     return absl::OkStatus();
   }
@@ -120,6 +174,7 @@ class ClientBackend : public Backend {
   std::unique_ptr<client::PrivateDaemon> daemon_;
   std::shared_ptr<client::Session> session_;
   std::shared_ptr<client::Stream> stream_;
+  Reservation mapping_;
   uint64_t arena_ = 0;
 };
 
