@@ -48,6 +48,13 @@ constexpr OptionalOperands OptionalOf(Kernel kernel) {
       return {.dst = 0, .src = 0b110};
     case Kernel::kLayerNormBackward:
       return {.dst = 0b111, .src = 0b10000};
+    case Kernel::kConvolution:
+    case Kernel::kConvolutionTranspose:
+      return {.dst = 0, .src = 0b100};
+    case Kernel::kChannelNorm:
+      return {.dst = 0b11110, .src = 0b11110};
+    case Kernel::kChannelNormBackward:
+      return {.dst = 0b111, .src = 0b10000};
     case Kernel::kNllLoss:
     case Kernel::kNllLossBackward:
       return {.dst = 0, .src = 0b100};

@@ -11,6 +11,8 @@ CaseList AllCases() {
   AddGemmCases(cases);
   AddNormCases(cases);
   AddLossCases(cases);
+  AddConvCases(cases);
+  AddVolumeCases(cases);
   AddIndexCases(cases);
   AddRandomCases(cases);
   return cases;

@@ -31,6 +31,8 @@ void AddReduceCases(CaseList& cases);
 void AddGemmCases(CaseList& cases);
 void AddNormCases(CaseList& cases);
 void AddLossCases(CaseList& cases);
+void AddConvCases(CaseList& cases);
+void AddVolumeCases(CaseList& cases);
 void AddIndexCases(CaseList& cases);
 void AddRandomCases(CaseList& cases);
 

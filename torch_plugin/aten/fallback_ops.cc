@@ -21,36 +21,6 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// --- Convolution ------------------------------------------------------------
-// PyTorch's choice of a convolution for a device that isn't built in. The
-// CPU's own choice begins at aten::convolution, whose arguments are the same.
-
-void Convolution(const c10::OperatorHandle&, c10::DispatchKeySet,
-                 torch::jit::Stack* stack) {
-  static const c10::OperatorHandle op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution", "");
-  CpuFallback(op, stack, "aten::convolution_overrideable");
-}
-
-// (grad_output, input, weight, stride, padding, dilation, transposed,
-//  output_padding, groups, output_mask) -> the same with bias_sizes fourth.
-void ConvolutionBackward(const c10::OperatorHandle&, c10::DispatchKeySet,
-                         torch::jit::Stack* stack) {
-  static const c10::OperatorHandle op =
-      c10::Dispatcher::singleton().findSchemaOrThrow(
-          "aten::convolution_backward", "");
-  constexpr size_t kArguments = 10;
-  const size_t begin = stack->size() - kArguments;
-  const Tensor& weight = (*stack)[begin + 2].toTensor();
-  const bool transposed = (*stack)[begin + 6].toBool();
-  const int64_t groups = (*stack)[begin + 8].toInt();
-  const std::vector<int64_t> bias_sizes = {transposed ? weight.size(1) * groups
-                                                      : weight.size(0)};
-  stack->insert(stack->begin() + static_cast<std::ptrdiff_t>(begin + 3),
-                c10::IValue(bias_sizes));
-  CpuFallback(op, stack, "aten::convolution_backward_overrideable");
-}
-
 // --- RNN cells ---------------------------------------------------------------
 // Devices are expected to have these cells; the CPU has not. They are made of
 // the device's own element-wise ops.
@@ -147,16 +117,12 @@ void RunOnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet,
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("convolution_overrideable",
-         torch::CppFunction::makeFromBoxedFunction<&Convolution>());
-  m.impl("convolution_backward_overrideable",
-         torch::CppFunction::makeFromBoxedFunction<&ConvolutionBackward>());
   m.impl("_thnn_fused_lstm_cell", TORCH_FN(LstmCell));
   m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(LstmCellBackward));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(GruCell));
   m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(GruCellBackward));
-  for (const char* op : {"_stack", "_stack.out", "addr", "addr.out",
-                         "linalg__powsum", "native_group_norm"}) {
+  for (const char* op :
+       {"_stack", "_stack.out", "addr", "addr.out", "linalg__powsum"}) {
     m.impl(op, torch::CppFunction::makeFromBoxedFunction<&RunOnCpu>());
   }
 }

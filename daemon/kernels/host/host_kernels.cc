@@ -76,6 +76,26 @@ absl::Status RunHostKernel(const HostLaunch& launch, ThreadPool& pool) {
       return RunTriangle(launch, pool);
     case Kernel::kCumulate:
       return RunCumulate(launch, pool);
+    case Kernel::kConvolution:
+      return RunConvolution(launch, pool);
+    case Kernel::kConvolutionTranspose:
+      return RunConvolutionTranspose(launch, pool);
+    case Kernel::kConvolutionWeight:
+      return RunConvolutionWeight(launch, pool);
+    case Kernel::kChannelNorm:
+      return RunChannelNorm(launch, pool);
+    case Kernel::kChannelNormBackward:
+      return RunChannelNormBackward(launch, pool);
+    case Kernel::kMaxPool:
+      return RunMaxPool(launch, pool);
+    case Kernel::kAvgPool:
+      return RunAvgPool(launch, pool);
+    case Kernel::kAvgPoolBackward:
+      return RunAvgPoolBackward(launch, pool);
+    case Kernel::kResample:
+      return RunResample(launch, pool);
+    case Kernel::kResampleBackward:
+      return RunResampleBackward(launch, pool);
     case Kernel::kScatterAdd:
       return RunScatterAdd(launch, pool);
     case Kernel::kInvalid:

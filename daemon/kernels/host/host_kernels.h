@@ -72,6 +72,17 @@ absl::Status RunNllLossBackward(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunIndexSelect(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunGather(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunScatterAdd(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunConvolution(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunConvolutionTranspose(const HostLaunch& launch,
+                                     ThreadPool& pool);
+absl::Status RunConvolutionWeight(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunChannelNorm(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunChannelNormBackward(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunMaxPool(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunAvgPool(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunAvgPoolBackward(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunResample(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunResampleBackward(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunEmbeddingBackward(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunRandom(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunDropout(const HostLaunch& launch, ThreadPool& pool);

@@ -16,6 +16,10 @@ namespace tvarant::host {
 // request.
 char* Scratch(size_t size_bytes);
 
+// Another buffer of the thread, valid until its next call of LaunchScratch:
+// for what a launch prepares and then shares with the pool's threads.
+char* LaunchScratch(size_t size_bytes);
+
 }  // namespace tvarant::host
 
 #endif  // TVARANT_DAEMON_KERNELS_HOST_SCRATCH_H_
