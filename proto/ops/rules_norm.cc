@@ -41,16 +41,37 @@ absl::Status WantVectorOrAbsent(const LaunchParams& params,
   return WantVector(params, operand, dtype, size);
 }
 
-// {reduction, ignore_index} and what they ask of the loss.
+// {reduction, ignore_index} and what they ask of the loss; `places` are the
+// sizes of what has one target each.
 absl::Status CheckReduction(const LaunchParams& params, const Operand& loss,
-                            int64_t rows) {
+                            const int64_t* places, int rank) {
   RETURN_IF_ERROR(WantParameters(params, 2, 0));
   if (params.ints[0] < 0 || params.ints[0] > 2) {
     return ParameterError(params, "reduction", params.ints[0],
                           "0 (none), 1 (mean) or 2 (sum)");
   }
-  return params.ints[0] == 0 ? WantSizes(params, loss, {rows})
+  return params.ints[0] == 0 ? WantSizes(params, loss, places, rank)
                              : WantSizes(params, loss, {});
+}
+
+// logp [N, C] or [N, C, L], loss and target [N] or [N, L], weight [C].
+absl::Status CheckAnyNllLoss(const LaunchParams& params, const Operand& logp,
+                             const Operand& loss, const Operand& total_weight) {
+  const Operand& target = params.src[1];
+  const Operand& weight = params.src[2];
+  RETURN_IF_ERROR(WantFloating(params, logp));
+  if (logp.rank != 3) RETURN_IF_ERROR(WantRank(params, logp, 2));
+  const int64_t places[] = {logp.sizes[0], logp.rank == 3 ? logp.sizes[2] : 1};
+  RETURN_IF_ERROR(CheckReduction(params, loss, places, logp.rank - 1));
+  RETURN_IF_ERROR(WantDType(params, loss, logp.dtype));
+  RETURN_IF_ERROR(WantDType(params, target, DType::kInt64));
+  RETURN_IF_ERROR(WantSizes(params, target, places, logp.rank - 1));
+  if (IsPresent(weight)) {
+    RETURN_IF_ERROR(WantDType(params, weight, logp.dtype));
+    RETURN_IF_ERROR(WantSizes(params, weight, {logp.sizes[1]}));
+  }
+  RETURN_IF_ERROR(WantDType(params, total_weight, logp.dtype));
+  return WantSizes(params, total_weight, {});
 }
 
 }  // namespace
@@ -109,34 +130,11 @@ absl::Status CheckLayerNormBackward(const LaunchParams& params,
 }
 
 absl::Status CheckNllLoss(const LaunchParams& params, const Program*) {
-  const Operand& logp = params.src[0];
-  RETURN_IF_ERROR(WantFloating(params, logp));
-  RETURN_IF_ERROR(WantRank(params, logp, 2));
-  RETURN_IF_ERROR(CheckReduction(params, params.dst[0], logp.sizes[0]));
-  RETURN_IF_ERROR(WantDType(params, params.dst[0], logp.dtype));
-  RETURN_IF_ERROR(WantDType(params, params.dst[1], logp.dtype));
-  RETURN_IF_ERROR(WantSizes(params, params.dst[1], {}));
-  RETURN_IF_ERROR(WantDType(params, params.src[1], DType::kInt64));
-  RETURN_IF_ERROR(WantSizes(params, params.src[1], {logp.sizes[0]}));
-  if (!IsPresent(params.src[2])) return absl::OkStatus();
-  RETURN_IF_ERROR(WantDType(params, params.src[2], logp.dtype));
-  return WantSizes(params, params.src[2], {logp.sizes[1]});
+  return CheckAnyNllLoss(params, params.src[0], params.dst[0], params.dst[1]);
 }
 
 absl::Status CheckNllLossBackward(const LaunchParams& params, const Program*) {
-  const Operand& dlogp = params.dst[0];
-  RETURN_IF_ERROR(WantFloating(params, dlogp));
-  RETURN_IF_ERROR(WantRank(params, dlogp, 2));
-  RETURN_IF_ERROR(CheckReduction(params, params.src[0], dlogp.sizes[0]));
-  RETURN_IF_ERROR(WantDType(params, params.src[0], dlogp.dtype));
-  RETURN_IF_ERROR(WantDType(params, params.src[1], DType::kInt64));
-  RETURN_IF_ERROR(WantSizes(params, params.src[1], {dlogp.sizes[0]}));
-  if (IsPresent(params.src[2])) {
-    RETURN_IF_ERROR(WantDType(params, params.src[2], dlogp.dtype));
-    RETURN_IF_ERROR(WantSizes(params, params.src[2], {dlogp.sizes[1]}));
-  }
-  RETURN_IF_ERROR(WantDType(params, params.src[3], dlogp.dtype));
-  return WantSizes(params, params.src[3], {});
+  return CheckAnyNllLoss(params, params.dst[0], params.src[0], params.src[3]);
 }
 
 }  // namespace tvarant::rules

@@ -1,4 +1,4 @@
-// Rules of reduce and cumulate.
+// Rules of reduce, reduce_foreach and cumulate.
 
 #include "absl/strings/str_cat.h"
 #include "proto/ops/rule_checks.h"
@@ -114,6 +114,29 @@ absl::Status CheckReduce(const LaunchParams& params, const Program*) {
   if (NeedsAnElement(op) && NumElements(x) == 0 && NumElements(y) != 0) {
     return OperandError(params, x,
                         "is empty where the reduction needs an element");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReduceForeach(const LaunchParams& params, const Program*) {
+  const Operand& y = params.dst[0];
+  RETURN_IF_ERROR(WantParameters(params, 1, 0));
+  const ReduceOp op = static_cast<ReduceOp>(params.ints[0]);
+  if (params.ints[0] != static_cast<int64_t>(ReduceOp::kNorm) &&
+      params.ints[0] != static_cast<int64_t>(ReduceOp::kMax)) {
+    return ParameterError(params, "reduction", params.ints[0], "norm or max");
+  }
+  RETURN_IF_ERROR(WantSizes(params, y, {params.num_src}));
+  for (int i = 0; i < params.num_src; ++i) {
+    const Operand& x = params.src[i];
+    if (op == ReduceOp::kMax) {
+      RETURN_IF_ERROR(WantComputable(params, x));
+      RETURN_IF_ERROR(WantDType(params, x, y.dtype));
+      if (NumElements(x) == 0) return OperandError(params, x, "is empty");
+    } else {
+      RETURN_IF_ERROR(WantFloating(params, x));
+      RETURN_IF_ERROR(WantFloating(params, y));
+    }
   }
   return absl::OkStatus();
 }

@@ -48,6 +48,8 @@ constexpr OptionalOperands OptionalOf(Kernel kernel) {
       return {.dst = 0, .src = 0b110};
     case Kernel::kLayerNormBackward:
       return {.dst = 0b111, .src = 0b10000};
+    case Kernel::kPairDistance:
+      return {.dst = 0, .src = 0b10};
     case Kernel::kConvolution:
     case Kernel::kConvolutionTranspose:
       return {.dst = 0, .src = 0b100};
@@ -57,6 +59,7 @@ constexpr OptionalOperands OptionalOf(Kernel kernel) {
       return {.dst = 0b111, .src = 0b10000};
     case Kernel::kNllLoss:
     case Kernel::kNllLossBackward:
+    case Kernel::kPairDistanceBackward:
       return {.dst = 0, .src = 0b100};
     default:
       return {};

@@ -15,6 +15,8 @@ CaseList AllCases() {
   AddVolumeCases(cases);
   AddIndexCases(cases);
   AddRandomCases(cases);
+  AddDistanceCases(cases);
+  AddCtcCases(cases);
   return cases;
 }
 

@@ -35,6 +35,8 @@ void AddConvCases(CaseList& cases);
 void AddVolumeCases(CaseList& cases);
 void AddIndexCases(CaseList& cases);
 void AddRandomCases(CaseList& cases);
+void AddDistanceCases(CaseList& cases);
+void AddCtcCases(CaseList& cases);
 
 CaseList AllCases();
 

@@ -351,7 +351,7 @@ FloatReference FloatReferenceOf(PointwiseOp op) {
           [](Real a, Real b, Real c, Real) { return b <= c ? 0 : a; }, kAny,
           kAny, {0.0L, 1.0L, -1.0L});
     default:
-      return {};
+      return SpecialReferenceOf(op);
   }
 }
 

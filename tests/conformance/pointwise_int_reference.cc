@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "tests/conformance/pointwise_reference.h"
@@ -28,6 +29,10 @@ int64_t IntDivFloor(int64_t a, int64_t b, int bits) {
 int64_t IntRemainder(int64_t a, int64_t b) {
   const int64_t rest = IntFmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+uint64_t Gcd(int64_t a, int64_t b) {
+  return std::gcd(a < 0 ? -U(a) : U(a), b < 0 ? -U(b) : U(b));
 }
 
 IntReference Division(
@@ -204,6 +209,19 @@ IntReference IntReferenceOf(PointwiseOp op) {
       return Int([](int64_t a, int64_t b, int64_t c, int64_t, int) {
         return b <= c ? 0 : a;
       });
+    case PointwiseOp::kGcd:
+      return Int([](int64_t a, int64_t b, int64_t, int64_t, int bits) {
+        return WrapTo(Gcd(a, b), bits);
+      });
+    case PointwiseOp::kLcm: {
+      IntReference reference = Int(
+          [](int64_t a, int64_t b, int64_t, int64_t, int) {
+            return std::lcm(a, b);
+          },
+          {0, 1, 2, 3, 4, 6, 9, 12, -6, -8, 7, 10});
+      reference.inputs[0] = reference.inputs[1];
+      return reference;
+    }
     default:
       return {};
   }

@@ -36,6 +36,8 @@ struct IntReference {
 };
 
 FloatReference FloatReferenceOf(PointwiseOp op);
+// The part of FloatReferenceOf for special functions.
+FloatReference SpecialReferenceOf(PointwiseOp op);
 IntReference IntReferenceOf(PointwiseOp op);
 
 }  // namespace tvarant::conformance

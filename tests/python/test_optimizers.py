@@ -195,6 +195,13 @@ FOREACH = {
     "zero_": lambda a, b: torch._foreach_zero_(a),
     "copy_": lambda a, b: torch._foreach_copy_(a, b),
     "pow": lambda a, b: torch._foreach_pow(b, 2),
+    "pow list": lambda a, b: torch._foreach_pow(b, a),
+    "pow_": lambda a, b: torch._foreach_pow_(b, [1.5, 2, 0.5, 3]) or b,
+    "rsqrt_": lambda a, b: torch._foreach_rsqrt_(b) or b,
+    "sign_": lambda a, b: torch._foreach_sign_(a),
+    "clamp_min_": lambda a, b: torch._foreach_clamp_min_(a, 0.5),
+    "clamp_max_ list": lambda a, b: torch._foreach_clamp_max_(a, b),
+    "minimum": lambda a, b: torch._foreach_minimum(a, b),
 }
 
 

@@ -8,15 +8,20 @@
 #include <ATen/ops/_foreach_add_native.h>
 #include <ATen/ops/_foreach_addcdiv_native.h>
 #include <ATen/ops/_foreach_addcmul_native.h>
+#include <ATen/ops/_foreach_clamp_max_native.h>
+#include <ATen/ops/_foreach_clamp_min_native.h>
 #include <ATen/ops/_foreach_copy_native.h>
 #include <ATen/ops/_foreach_div_native.h>
 #include <ATen/ops/_foreach_exp_native.h>
 #include <ATen/ops/_foreach_lerp_native.h>
 #include <ATen/ops/_foreach_maximum_native.h>
+#include <ATen/ops/_foreach_minimum_native.h>
 #include <ATen/ops/_foreach_mul_native.h>
 #include <ATen/ops/_foreach_neg_native.h>
 #include <ATen/ops/_foreach_pow_native.h>
 #include <ATen/ops/_foreach_reciprocal_native.h>
+#include <ATen/ops/_foreach_rsqrt_native.h>
+#include <ATen/ops/_foreach_sign_native.h>
 #include <ATen/ops/_foreach_sqrt_native.h>
 #include <ATen/ops/_foreach_sub_native.h>
 #include <ATen/ops/_foreach_zero_native.h>
@@ -526,6 +531,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   TVARANT_UNARY(exp, Exp);
   TVARANT_UNARY(neg, Neg);
   TVARANT_UNARY(reciprocal, Reciprocal);
+  TVARANT_UNARY(rsqrt, Rsqrt);
+  TVARANT_UNARY(sign, Sign);
   TVARANT_UNARY(sqrt, Sqrt);
 
   TVARANT_NUMBERS(add, Add, add);
@@ -533,12 +540,20 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   TVARANT_NUMBERS(mul, Mul, mul);
   TVARANT_NUMBERS(div, Div, div);
   TVARANT_NUMBERS(maximum, Maximum, clamp_min);
+  TVARANT_NUMBERS(clamp_min, Maximum, clamp_min);
+  TVARANT_NUMBERS(minimum, Minimum, clamp_max);
+  TVARANT_NUMBERS(clamp_max, Minimum, clamp_max);
+  TVARANT_NUMBERS(pow, Pow, pow);
 
   TVARANT_SCALED_LIST(add, Add);
   TVARANT_SCALED_LIST(sub, Sub);
   TVARANT_LIST(mul, Mul, mul);
   TVARANT_LIST(div, Div, div);
   TVARANT_LIST(maximum, Maximum, clamp_min);
+  TVARANT_LIST(clamp_min, Maximum, clamp_min);
+  TVARANT_LIST(minimum, Minimum, clamp_max);
+  TVARANT_LIST(clamp_max, Minimum, clamp_max);
+  TVARANT_LIST(pow, Pow, pow);
 
   m.impl("_foreach_add_.Tensor", &AddTensorInplace);
   m.impl("_foreach_mul_.Tensor",

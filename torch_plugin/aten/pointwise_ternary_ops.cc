@@ -332,9 +332,9 @@ Tensor& MseLossOut(const Tensor& self, const Tensor& target, int64_t reduction,
   if (NeedsFallback(self, target, out)) {
     return FallbackInto(out, "mse_loss", "out", self, target, reduction, out);
   }
-  OutOp<meta::structured_mse_loss> op(out);
-  op.meta(self, target, reduction);
   if (reduction == at::Reduction::None) {
+    OutOp<meta::structured_mse_loss> op(out);
+    op.meta(self, target, reduction);
     RunPointwise(op, EmitSquaredError);
     return op.Finish();
   }
@@ -350,9 +350,11 @@ Tensor& SmoothL1LossOut(const Tensor& self, const Tensor& target,
     return FallbackInto(out, "smooth_l1_loss", "out", self, target, reduction,
                         beta, out);
   }
-  OutOp<meta::structured_smooth_l1_loss> op(out);
-  op.meta(self, target, reduction, beta);
+  TORCH_CHECK(beta >= 0,
+              "smooth_l1_loss does not support negative values for beta.");
   if (reduction == at::Reduction::None) {
+    OutOp<meta::structured_smooth_l1_loss> op(out);
+    op.meta(self, target, reduction, beta);
     RunPointwise(op, EmitSmoothL1, Scalar(beta));
     return op.Finish();
   }

@@ -98,6 +98,16 @@ absl::Status RunHostKernel(const HostLaunch& launch, ThreadPool& pool) {
       return RunResampleBackward(launch, pool);
     case Kernel::kScatterAdd:
       return RunScatterAdd(launch, pool);
+    case Kernel::kPairDistance:
+      return RunPairDistance(launch, pool);
+    case Kernel::kPairDistanceBackward:
+      return RunPairDistanceBackward(launch, pool);
+    case Kernel::kReduceForeach:
+      return RunReduceForeach(launch, pool);
+    case Kernel::kCtcLoss:
+      return RunCtcLoss(launch, pool);
+    case Kernel::kCtcLossBackward:
+      return RunCtcLossBackward(launch, pool);
     case Kernel::kInvalid:
       break;
   }

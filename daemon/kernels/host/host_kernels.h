@@ -89,6 +89,12 @@ absl::Status RunDropout(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunCat(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunTriangle(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunCumulate(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunPairDistance(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunPairDistanceBackward(const HostLaunch& launch,
+                                     ThreadPool& pool);
+absl::Status RunReduceForeach(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunCtcLoss(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunCtcLossBackward(const HostLaunch& launch, ThreadPool& pool);
 
 // The instruction set that the kernels chose: "avx512", "avx2", "baseline".
 // TVARANT_ISA in the environment may ask for a lower one.

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "daemon/kernels/host/pointwise/vector_math.h"
+#include "daemon/kernels/host/special/special_math.h"
 
 namespace tvarant::host::TVARANT_ISA {
 
@@ -292,6 +293,8 @@ TVARANT_ELEMENT T fn_gelu_tanh_grad(T grad, T x) {
   return grad *
          (T(0.5) * (T(1) + tanh) + T(0.5) * x * (T(1) - tanh * tanh) * slope);
 }
+
+#include "daemon/kernels/host/pointwise/special_functions.h"
 
 }  // namespace tvarant::host::TVARANT_ISA
 

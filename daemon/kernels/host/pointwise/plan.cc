@@ -15,6 +15,8 @@ constexpr int64_t kMaxBlock = 4096;
 constexpr int64_t kCheapGrain = 32 << 10;
 // A math function costs about as much as this many cheap ops.
 constexpr int64_t kMathCost = 8;
+// One that goes element by element.
+constexpr int64_t kSpecialCost = 64;
 
 bool IsInPlaceType(DType dtype) {
   return dtype == DType::kInt32 || dtype == DType::kInt64 ||
@@ -55,6 +57,11 @@ bool IsCheap(PointwiseOp op) {
   return op == PointwiseOp::kHardswish || op == PointwiseOp::kHardsigmoid ||
          op == PointwiseOp::kSigmoidGrad || op == PointwiseOp::kTanhGrad ||
          code >= static_cast<int>(PointwiseOp::kWhere);
+}
+
+int64_t CostOf(PointwiseOp op) {
+  if (op >= PointwiseOp::kDigamma) return kSpecialCost;
+  return IsCheap(op) ? 1 : kMathCost;
 }
 
 class Planner {
@@ -426,7 +433,7 @@ class Planner {
     free_dying(false);
     AddOp(value->uniform, loop, value->place, places[0], places[1], places[2],
           node.immediate);
-    cost_ += IsCheap(node.op) ? 1 : kMathCost;
+    cost_ += CostOf(node.op);
     return absl::OkStatus();
   }
 
