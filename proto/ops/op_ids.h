@@ -65,6 +65,22 @@ enum class Distribution : uint8_t {
   kFullInteger = 6,  // any int64
 };
 
+// How a value joins the element that it is put to.
+enum class PutMode : int64_t {
+  kSet = 0,
+  kAdd = 1,
+  kMultiply = 2,
+  kMax = 3,  // NaN wins
+  kMin = 4,  // NaN wins
+};
+
+enum class OrderStatistic : int64_t {
+  kKth = 0,        // by its number in rising order, NaN last
+  kMedian = 1,     // the lower one of two; the first NaN if there is any
+  kNanMedian = 2,  // without the NaNs
+  kMode = 3,       // the smallest most frequent one, where it stands last
+};
+
 // Bits of LaunchParams::flags.
 enum LaunchFlags : uint32_t {
   kConjugate = 1u << 0,

@@ -61,6 +61,12 @@ constexpr OptionalOperands OptionalOf(Kernel kernel) {
     case Kernel::kNllLossBackward:
     case Kernel::kPairDistanceBackward:
       return {.dst = 0, .src = 0b100};
+    case Kernel::kSearchSorted:
+      return {.dst = 0, .src = 0b100};
+    case Kernel::kHistogram:
+      return {.dst = 0, .src = 0b10};
+    case Kernel::kEmbeddingBag:
+      return {.dst = 0b100, .src = 0b1000};
     default:
       return {};
   }
@@ -181,6 +187,8 @@ constexpr uint32_t AllowedFlags(Kernel kernel) {
     case Kernel::kPointwiseForeach:
       return kPerGroupScalars;
     case Kernel::kIndexSelect:
+    case Kernel::kIndexPick:
+    case Kernel::kIndexPut:
       return kWrapNegative;
     default:
       return 0;

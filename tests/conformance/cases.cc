@@ -15,6 +15,9 @@ CaseList AllCases() {
   AddVolumeCases(cases);
   AddIndexCases(cases);
   AddRandomCases(cases);
+  AddPickCases(cases);
+  AddBagCases(cases);
+  AddSortCases(cases);
   AddDistanceCases(cases);
   AddCtcCases(cases);
   return cases;

@@ -35,6 +35,9 @@ void AddConvCases(CaseList& cases);
 void AddVolumeCases(CaseList& cases);
 void AddIndexCases(CaseList& cases);
 void AddRandomCases(CaseList& cases);
+void AddPickCases(CaseList& cases);
+void AddBagCases(CaseList& cases);
+void AddSortCases(CaseList& cases);
 void AddDistanceCases(CaseList& cases);
 void AddCtcCases(CaseList& cases);
 

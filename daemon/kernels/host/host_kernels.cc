@@ -98,6 +98,36 @@ absl::Status RunHostKernel(const HostLaunch& launch, ThreadPool& pool) {
       return RunResampleBackward(launch, pool);
     case Kernel::kScatterAdd:
       return RunScatterAdd(launch, pool);
+    case Kernel::kIndexPick:
+      return RunIndexPick(launch, pool);
+    case Kernel::kIndexPut:
+      return RunIndexPut(launch, pool);
+    case Kernel::kScatter:
+      return RunScatter(launch, pool);
+    case Kernel::kNonzero:
+      return RunNonzero(launch, pool);
+    case Kernel::kMaskedSelect:
+      return RunMaskedSelect(launch, pool);
+    case Kernel::kMaskedScatter:
+      return RunMaskedScatter(launch, pool);
+    case Kernel::kSort:
+      return RunSort(launch, pool);
+    case Kernel::kOrderStatistic:
+      return RunOrderStatistic(launch, pool);
+    case Kernel::kSearchSorted:
+      return RunSearchSorted(launch, pool);
+    case Kernel::kHistogram:
+      return RunHistogram(launch, pool);
+    case Kernel::kSortRows:
+      return RunSortRows(launch, pool);
+    case Kernel::kCumulateExtreme:
+      return RunCumulateExtreme(launch, pool);
+    case Kernel::kLogCumsumExp:
+      return RunLogCumsumExp(launch, pool);
+    case Kernel::kEmbeddingBag:
+      return RunEmbeddingBag(launch, pool);
+    case Kernel::kEmbeddingRenorm:
+      return RunEmbeddingRenorm(launch, pool);
     case Kernel::kPairDistance:
       return RunPairDistance(launch, pool);
     case Kernel::kPairDistanceBackward:

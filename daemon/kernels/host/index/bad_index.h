@@ -3,6 +3,7 @@
 #ifndef TVARANT_DAEMON_KERNELS_HOST_INDEX_BAD_INDEX_H_
 #define TVARANT_DAEMON_KERNELS_HOST_INDEX_BAD_INDEX_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 
@@ -46,6 +47,24 @@ inline int64_t IndexAt(const Tensor& index, int64_t at) {
     return reinterpret_cast<const volatile int32_t*>(index.data)[at];
   }
   return reinterpret_cast<const volatile int64_t*>(index.data)[at];
+}
+
+// Reads n indices, `step` apart, into `to`; whether all are in [0, size).
+inline bool LoadIndices(const Tensor& index, int64_t at, int64_t step,
+                        int64_t n, int64_t size, int64_t* to) {
+  uint64_t largest = 0;
+  const auto load = [&](auto* from) {
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = from[i * step];
+      largest = std::max(largest, static_cast<uint64_t>(to[i]));
+    }
+  };
+  if (index.dtype == DType::kInt32) {
+    load(reinterpret_cast<const volatile int32_t*>(index.data) + at);
+  } else {
+    load(reinterpret_cast<const volatile int64_t*>(index.data) + at);
+  }
+  return n == 0 || largest < static_cast<uint64_t>(size);
 }
 
 inline bool IsIndexDType(DType dtype) {

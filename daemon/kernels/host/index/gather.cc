@@ -13,6 +13,34 @@ namespace tvarant::host {
 namespace {
 
 constexpr int64_t kElementsPerTask = 1 << 14;
+constexpr int64_t kBlock = 256;
+
+// y[i] = x[i][at[i]], elements `step` apart; every index is good.
+template <typename E>
+void PickAll(const int64_t* at, int64_t n, E* y, int64_t y_step, const E* x,
+             int64_t x_step, int64_t x_dim) {
+  if (y_step == 1 && x_step == 0 && x_dim == 1) {
+    for (int64_t i = 0; i < n; ++i) y[i] = x[at[i]];
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    y[i * y_step] = x[i * x_step + at[i] * x_dim];
+  }
+}
+
+// The same, where some are not; `position` is that of the first.
+template <typename E>
+void PickSome(const int64_t* at, int64_t n, int64_t position, int64_t size,
+              E* y, int64_t y_step, const E* x, int64_t x_step, int64_t x_dim,
+              BadIndex* bad) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (at[i] < 0 || at[i] >= size) {
+      bad->Report(position + i, at[i]);
+      continue;
+    }
+    y[i * y_step] = x[i * x_step + at[i] * x_dim];
+  }
+}
 
 }  // namespace
 
@@ -45,27 +73,32 @@ absl::Status RunGather(const HostLaunch& launch, ThreadPool& pool) {
     using E = decltype(element);
     E* dst = reinterpret_cast<E*>(y.data);
     const E* src = reinterpret_cast<const E*>(x.data);
-    pool.ParallelFor(loop.num_rows() * pieces, kElementsPerTask / piece,
-                     [&](int64_t begin, int64_t end) {
-                       for (int64_t task = begin; task < end; ++task) {
-                         const int64_t start = task % pieces * piece;
-                         const int64_t first = task / pieces * inner + start;
-                         const int64_t count = std::min(piece, inner - start);
-                         E* to = dst + loop.OffsetOf(0, first);
-                         const int64_t index_at = loop.OffsetOf(1, first);
-                         const E* from = src + loop.OffsetOf(2, first);
-                         for (int64_t i = 0; i < count; ++i) {
-                           const int64_t at = IndexAt(
-                               index, index_at + i * loop.inner_stride(1));
-                           if (at < 0 || at >= size) {
-                             bad.Report(first + i, at);
-                             continue;
-                           }
-                           to[i * loop.inner_stride(0)] =
-                               from[i * loop.inner_stride(2) + at * x_dim];
-                         }
-                       }
-                     });
+    pool.ParallelFor(
+        loop.num_rows() * pieces, kElementsPerTask / piece,
+        [&](int64_t begin, int64_t end) {
+          for (int64_t task = begin; task < end; ++task) {
+            const int64_t start = task % pieces * piece;
+            const int64_t first = task / pieces * inner + start;
+            const int64_t count = std::min(piece, inner - start);
+            E* to = dst + loop.OffsetOf(0, first);
+            const int64_t index_at = loop.OffsetOf(1, first);
+            const E* from = src + loop.OffsetOf(2, first);
+            for (int64_t i = 0; i < count; i += kBlock) {
+              const int64_t n = std::min(kBlock, count - i);
+              int64_t at[kBlock];
+              if (!LoadIndices(index, index_at + i * loop.inner_stride(1),
+                               loop.inner_stride(1), n, size, at)) {
+                PickSome(at, n, first + i, size, to + i * loop.inner_stride(0),
+                         loop.inner_stride(0), from + i * loop.inner_stride(2),
+                         loop.inner_stride(2), x_dim, &bad);
+                continue;
+              }
+              PickAll(at, n, to + i * loop.inner_stride(0),
+                      loop.inner_stride(0), from + i * loop.inner_stride(2),
+                      loop.inner_stride(2), x_dim);
+            }
+          }
+        });
   });
   return bad.status(dim, size);
 }
