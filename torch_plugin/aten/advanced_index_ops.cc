@@ -1,18 +1,20 @@
-// x[indices]: picking by index tensors.
+// x[indices] and x[indices] = values, by index tensors and masks.
 //
-// One index tensor is one launch of index_select. Several are first folded into
-// one over the flattened dimensions, by element-wise ops on the device. Masks
-// make the result's size depend on data and go to the CPU.
+// Masks become the indices of their true elements. Indexed dimensions that are
+// not neighbours are moved to the front, as in PyTorch.
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/IListRef.h>
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorAdvancedIndexingUtils.h>
 #include <ATen/ops/index_meta.h>
-#include <ATen/ops/where.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include "torch_plugin/aten/launch.h"
@@ -22,159 +24,172 @@ namespace tvarant::torch_plugin {
 namespace {
 
 using at::IOptTensorListRef;
-using Indices = std::vector<Tensor>;
+using IndexList = c10::List<std::optional<Tensor>>;
 
-// An index beyond its dimension becomes this, which no fold brings back into
-// range: the kernel reports it.
-constexpr int64_t kBadIndex = -(int64_t{1} << 62);
+// A tensor with the indices of neighbouring dimensions, broadcast to one shape.
+struct Indexed {
+  Tensor self;                  // indexed dimensions brought together
+  std::vector<Tensor> indices;  // of dimensions first, first + 1, ..
+  int64_t first = 0;
+  std::vector<int64_t> names;  // those dimensions in the original
+  at::DimVector result;        // what indexing gives
+  // Whether PyTorch gives a contiguous result.
+  bool contiguous = true;
+};
 
-bool HasMask(const IOptTensorListRef& indices) {
-  for (const at::OptionalTensorRef& index : indices) {
-    if (!index.has_value() || !index->defined()) continue;
-    const ScalarType type = index->scalar_type();
-    if (type == ScalarType::Bool || type == ScalarType::Byte) return true;
+std::string ShapesOf(const std::vector<Tensor>& tensors) {
+  std::string shapes;
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    if (!shapes.empty()) shapes += ", ";
+    shapes += c10::str(tensor.sizes());
   }
-  return false;
+  return shapes;
 }
 
-// The index tensors on self's device as int64, broadcast to one shape, with an
-// undefined tensor for every dimension that is kept.
-Indices Prepare(const Tensor& self, const IOptTensorListRef& indices) {
+// Masks turned into indices, all on self's device; not yet broadcast.
+std::vector<Tensor> WithoutMasks(const Tensor& self, const IndexList& list) {
+  const IOptTensorListRef indices(list);
   TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(),
                     "too many indices for tensor of dimension ", self.dim(),
                     " (got ", indices.size(), ")");
-  Indices prepared;
+  at::native::checkIndexTensorTypes(indices, /*allow_int=*/true);
   for (const at::OptionalTensorRef& index : indices) {
-    if (!index.has_value() || !index->defined()) {
-      prepared.emplace_back();
-      continue;
-    }
-    TORCH_CHECK_INDEX(index->scalar_type() == ScalarType::Long ||
-                          index->scalar_type() == ScalarType::Int,
-                      "tensors used as indices must be long, int, byte or bool "
-                      "tensors");
+    if (!index.has_value() || !index->defined()) continue;
     TORCH_CHECK(index->device() == self.device() || index->device().is_cpu(),
                 "indices should be either on cpu or on the same device as the "
                 "indexed tensor (",
                 self.device(), ")");
-    prepared.push_back(index->to(self.device(), ScalarType::Long));
+  }
+  return at::native::expandTensors(self, indices, /*ensure_same_device=*/true);
+}
+
+Indexed Prepare(Tensor self, std::vector<Tensor> indices) {
+  Indexed indexed;
+  indexed.contiguous = self.is_contiguous();
+  for (const Tensor& index : indices) {
+    indexed.contiguous &= !index.defined() || index.is_contiguous();
   }
   try {
-    prepared = at::expand_outplace(prepared);
+    indices = at::expand_outplace(indices);
   } catch (const std::exception&) {
-    std::string shapes;
-    for (const Tensor& index : prepared) {
-      if (!index.defined()) continue;
-      if (!shapes.empty()) shapes += ", ";
-      shapes += c10::str(index.sizes());
-    }
     TORCH_CHECK_INDEX(
         false,
         "shape mismatch: indexing tensors could not be broadcast together with "
         "shapes ",
-        shapes);
+        ShapesOf(indices));
   }
-  prepared.resize(static_cast<size_t>(self.dim()));
-  return prepared;
-}
-
-// One index over dimensions [first, first + count) flattened.
-Tensor Fold(const Tensor& self, const Indices& indices, int64_t first,
-            int64_t count) {
-  Tensor folded;
-  int64_t stride = 1;
-  for (int64_t d = first + count - 1; d >= first; --d) {
-    const Tensor& index = indices[static_cast<size_t>(d)];
-    const int64_t size = self.size(d);
-    const Tensor bad = index.lt(-size).logical_or(index.ge(size));
-    const Tensor wrapped =
-        at::where(index.lt(0), index.add(size), index).mul(stride);
-    const Tensor part = at::where(bad, at::Scalar(kBadIndex), wrapped);
-    folded = folded.defined()
-                 ? at::where(folded.lt(0), folded,
-                             at::where(part.lt(0), part, folded.add(part)))
-                 : part;
-    stride *= size;
-  }
-  return folded;
-}
-
-// The result, contiguous.
-Tensor Pick(Tensor self, const IOptTensorListRef& list) {
-  Indices indices = Prepare(self, list);
+  indices.resize(static_cast<size_t>(self.dim()));
+  std::vector<int64_t> names(indices.size());
+  std::iota(names.begin(), names.end(), 0);
   if (!at::native::hasContiguousSubspace(indices)) {
+    std::stable_partition(names.begin(), names.end(), [&](int64_t dim) {
+      return indices[static_cast<size_t>(dim)].defined();
+    });
     std::tie(self, indices) = at::native::transposeToFront(self, indices);
   }
-  int64_t first = 0;
-  while (first < self.dim() && !indices[static_cast<size_t>(first)].defined()) {
-    ++first;
+  while (indexed.first < self.dim() &&
+         !indices[static_cast<size_t>(indexed.first)].defined()) {
+    ++indexed.first;
   }
-  int64_t count = 0;
-  while (first + count < self.dim() &&
-         indices[static_cast<size_t>(first + count)].defined()) {
-    ++count;
+  const auto begin = static_cast<size_t>(indexed.first);
+  size_t end = begin;
+  while (end < indices.size() && indices[end].defined()) {
+    indexed.indices.push_back(indices[end]);
+    indexed.names.push_back(names[end]);
+    ++end;
   }
-  if (count == 0) return self.clone(at::MemoryFormat::Contiguous);
-
   const IntArrayRef sizes = self.sizes();
-  const IntArrayRef picked = indices[static_cast<size_t>(first)].sizes();
-  const auto begin = static_cast<size_t>(first);
-  const auto end = static_cast<size_t>(first + count);
-  const int64_t num_picked = indices[begin].numel();
-  const int64_t extent =
-      c10::multiply_integers(sizes.slice(begin, end - begin));
-  at::DimVector flat(sizes.begin(), sizes.begin() + first);
-  at::DimVector shape = flat, result = flat;
-  flat.push_back(extent);
-  shape.push_back(num_picked);
-  result.append(picked.begin(), picked.end());
-  for (const int64_t size : sizes.slice(end)) {
-    flat.push_back(size);
-    shape.push_back(size);
-    result.push_back(size);
+  indexed.result.append(sizes.begin(), sizes.begin() + indexed.first);
+  if (end > begin) {
+    const IntArrayRef picked = indices[begin].sizes();
+    indexed.result.append(picked.begin(), picked.end());
+    const bool nothing =
+        c10::multiply_integers(sizes.slice(begin, end - begin)) == 0;
+    TORCH_CHECK_INDEX(!nothing || c10::multiply_integers(picked) == 0,
+                      "index is out of bounds for dimension with size 0");
   }
-  Tensor out = EmptyLikeOf(self, shape);
-  if (out.numel() > 0) {
-    TORCH_CHECK_INDEX(extent > 0,
-                      "index is out of bounds for dimension with "
-                      "size 0");
-    const Tensor source = count == 1 ? self : self.reshape(flat);
-    const Tensor index =
-        (count == 1 ? indices[begin] : Fold(self, indices, first, count))
-            .reshape({-1});
-    LaunchBuilder launch(Kernel::kIndexSelect, self.device());
-    if (count == 1) launch.params().flags |= kWrapNegative;
-    launch.Dst(out).Src(source).Src(index).Int(first).Run();
-  }
-  return out.view(result);
+  for (const int64_t size : sizes.slice(end)) indexed.result.push_back(size);
+  indexed.self = std::move(self);
+  return indexed;
 }
 
-bool Supported(const Tensor& self, const IOptTensorListRef& indices) {
-  return OnDevice(self) && !HasMask(indices) && self.dim() > 0 &&
-         self.dim() <= kMaxRank &&
-         ToDType(self.scalar_type()) != DType::kInvalid;
+void AddIndices(LaunchBuilder& launch, const Indexed& indexed) {
+  for (const Tensor& index : indexed.indices) launch.Src(index);
+  for (const int64_t name : indexed.names) launch.Int(name);
+  launch.params().flags |= kWrapNegative;
 }
 
-using IndexList = c10::List<std::optional<Tensor>>;
+void PickInto(const Indexed& indexed, const Tensor& result) {
+  if (result.numel() == 0) return;
+  if (indexed.indices.empty()) {
+    result.copy_(indexed.self);
+    return;
+  }
+  LaunchBuilder launch(Kernel::kIndexPick, result.device());
+  launch.Dst(result).Src(indexed.self).Int(indexed.first);
+  AddIndices(launch, indexed);
+  launch.Run();
+}
+
+bool Supported(const Tensor& self, const IndexList& list) {
+  if (!OnDevice(self) || ToDType(self.scalar_type()) == DType::kInvalid) {
+    return false;
+  }
+  // The result has the kept dimensions and those of the widest index.
+  int64_t rank = 0;
+  for (const std::optional<Tensor>& index : list) {
+    if (index.has_value() && index->defined()) {
+      rank = std::max(rank, index->dim());
+    }
+  }
+  return self.dim() + rank <= kMaxRank;
+}
+
+// Indices as the meta class takes them.
+IndexList ListOf(const std::vector<Tensor>& indices) {
+  IndexList list;
+  for (const Tensor& index : indices) {
+    list.push_back(index.defined() ? std::optional<Tensor>(index)
+                                   : std::nullopt);
+  }
+  return list;
+}
+
+// The only index if it is a mask over all of self, else undefined.
+Tensor WholeMask(const Tensor& self, const IndexList& list) {
+  if (list.size() != 1 || self.dim() == 0) return {};
+  const std::optional<Tensor> index = list.get(0);
+  const bool whole = index.has_value() && index->defined() &&
+                     index->scalar_type() == ScalarType::Bool &&
+                     index->device() == self.device() &&
+                     index->sizes() == self.sizes();
+  return whole ? *index : Tensor();
+}
 
 Tensor Index(const Tensor& self, const IndexList& list) {
-  const IOptTensorListRef indices(list);
-  if (!Supported(self, indices)) {
+  if (!Supported(self, list)) {
     return Fallback("index", "Tensor", self, list)[0].toTensor();
   }
-  Tensor picked = Pick(self, indices);
-  if (self.is_contiguous()) return picked;
-  // PyTorch lays the result out after self.
+  const Tensor mask = WholeMask(self, list);
+  if (mask.defined()) return self.masked_select(mask);
+  const std::vector<Tensor> indices = WithoutMasks(self, list);
+  const Indexed indexed = Prepare(self, indices);
+  if (indexed.contiguous) {
+    Tensor result = EmptyLikeOf(self, indexed.result);
+    PickInto(indexed, result);
+    return result;
+  }
+  // PyTorch lays the result out after self and the indices.
   FunctionalOp<at::meta::structured_index_Tensor> op;
-  op.meta(self, indices);
-  Tensor result = op.Finish();
-  if (result.strides() == picked.strides()) return picked;
-  return result.copy_(picked);
+  const IndexList expanded = ListOf(indices);
+  op.meta(self, IOptTensorListRef(expanded));
+  PickInto(indexed, op.result());
+  return op.Finish();
 }
 
 Tensor& IndexOut(const Tensor& self, const IndexList& list, Tensor& out) {
-  const IOptTensorListRef indices(list);
-  if (!Supported(self, indices)) {
+  if (!Supported(self, list)) {
     Fallback("index", "Tensor_out", self, list, out);
     return out;
   }
@@ -183,14 +198,82 @@ Tensor& IndexOut(const Tensor& self, const IndexList& list, Tensor& out) {
               ") must have the same scalar type");
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
-  const Tensor picked = Pick(self, indices);
-  at::native::resize_output(out, picked.sizes());
-  return out.copy_(picked);
+  const Indexed indexed = Prepare(self, WithoutMasks(self, list));
+  at::native::resize_output(out, indexed.result);
+  PickInto(indexed, out);
+  return out;
+}
+
+// --- Putting ---------------------------------------------------------------
+
+Tensor& IndexPut(Tensor& self, const IndexList& list, const Tensor& given,
+                 bool accumulate, bool unsafe) {
+  if (!Supported(self, list) || (accumulate && LacksKernels(self))) {
+    return FallbackInto(self, "_index_put_impl_", "", self, list, given,
+                        accumulate, unsafe);
+  }
+  TORCH_CHECK_INDEX(static_cast<int64_t>(list.size()) <= self.dim(),
+                    "too many indices for tensor of dimension ", self.dim(),
+                    " (got ", list.size(), ")");
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
+    TORCH_WARN(
+        "Use of index_put_ on expanded tensors is deprecated. Please clone() "
+        "the tensor before performing this operation. This also applies to "
+        "advanced indexing e.g. tensor[indices] = tensor");
+  }
+  if (!accumulate) {
+    const auto [fills, mask] =
+        at::native::canDispatchToMaskedFill(self, list, given);
+    if (fills) return self.masked_fill_(mask, given.item());
+  }
+  Tensor values = given;
+  if (given.device() != self.device() && given.numel() == 1 &&
+      given.dim() == 0) {
+    values = given.to(self.device());
+  }
+  TORCH_CHECK(values.device() == self.device(),
+              "expected value to be on the device of self, ", self.device(),
+              ", but got ", values.device());
+  at::assert_no_overlap(self, given);
+  for (const std::optional<Tensor>& index : list) {
+    if (index.has_value() && index->defined()) {
+      at::assert_no_overlap(self, *index);
+    }
+  }
+  const Tensor whole = WholeMask(self, list);
+  if (whole.defined() && !accumulate && values.dim() == 1 &&
+      values.size(0) != 1 && values.scalar_type() == self.scalar_type() &&
+      self.numel() > 0) {
+    const auto count = whole.count_nonzero().item<int64_t>();
+    if (count == values.size(0)) return self.masked_scatter_(whole, values);
+  }
+  const Indexed indexed = Prepare(self, WithoutMasks(self, list));
+  TORCH_CHECK(at::is_expandable_to(values.sizes(), indexed.result),
+              "shape mismatch: value tensor of shape ", values.sizes(),
+              " cannot be broadcast to indexing result of shape ",
+              IntArrayRef(indexed.result));
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(),
+              "Index put requires the source and destination dtypes match, "
+              "got ",
+              self.scalar_type(), " for the destination and ",
+              values.scalar_type(), " for the source.");
+  values = values.expand(indexed.result);
+  if (values.numel() == 0) return self;
+  if (indexed.indices.empty()) {
+    return accumulate ? self.add_(values) : self.copy_(values);
+  }
+  LaunchBuilder launch(Kernel::kIndexPut, self.device());
+  launch.Dst(indexed.self).Src(values).Int(indexed.first);
+  launch.Int(static_cast<int64_t>(accumulate ? PutMode::kAdd : PutMode::kSet));
+  AddIndices(launch, indexed);
+  launch.Run();
+  return self;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("index.Tensor", &Index);
   m.impl("index.Tensor_out", &IndexOut);
+  m.impl("_index_put_impl_", &IndexPut);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <ATen/ops/cumprod_meta.h>
 #include <ATen/ops/cumsum_meta.h>
 #include <ATen/ops/gather_meta.h>
-#include <ATen/ops/scatter_add_meta.h>
 #include <ATen/ops/tril_meta.h>
 #include <ATen/ops/triu_meta.h>
 #include <torch/library.h>
@@ -95,7 +94,7 @@ Tensor IndexSelect(const Tensor& self, int64_t dim, const Tensor& index) {
   return IndexSelectOut(self, dim, index, out);
 }
 
-// --- gather, scatter_add -----------------------------------------------------
+// --- gather ------------------------------------------------------------------
 
 Tensor LongIndex(const Tensor& index) {
   return AtLeast1d(index.to(ScalarType::Long));
@@ -140,31 +139,6 @@ Tensor& GatherOut(const Tensor& self, int64_t dim, const Tensor& index,
   OutOp<meta::structured_gather> op(out);
   op.meta(self, dim, index, sparse_grad);
   RunGather(self, dim, index, op.result());
-  return op.Finish();
-}
-
-Tensor& ScatterAddOut(const Tensor& self, int64_t dim, const Tensor& index,
-                      const Tensor& src, Tensor& out) {
-  DeviceCheck("wrapper_PrivateUse1_scatter_add_out_out")
-      .Add(out, "out")
-      .Add(self, "self")
-      .Add(index, "index")
-      .Add(src, "src");
-  if (NeedsFallback(self, src, out)) {
-    return FallbackInto(out, "scatter_add", "out", self, dim, index, src, out);
-  }
-  OutOp<meta::structured_scatter_add> op(out);
-  op.meta(self, dim, index, src);
-  const Tensor& result = op.result();
-  if (!result.is_same(self)) result.copy_(self);
-  if (index.numel() > 0) {
-    const Tensor y = AtLeast1d(result), i = LongIndex(index);
-    const Tensor values = AtLeast1d(src);
-    LaunchBuilder launch(Kernel::kScatterAdd, self.device());
-    launch.Dst(y).Src(i).SrcAs(values, i.sizes(), values.strides());
-    launch.Int(at::maybe_wrap_dim(dim, y.dim()));
-    launch.Run();
-  }
   return op.Finish();
 }
 
@@ -375,7 +349,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("index_select.out", &IndexSelectOut);
   m.impl("gather", &Gather);
   m.impl("gather.out", &GatherOut);
-  m.impl("scatter_add.out", &ScatterAddOut);
   m.impl("cumsum", &Cumulate<meta::structured_cumsum, false>);
   m.impl("cumsum.out", &CumulateOut<meta::structured_cumsum, false>);
   m.impl("cumprod", &Cumulate<meta::structured_cumprod, true>);
