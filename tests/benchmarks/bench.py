@@ -64,7 +64,11 @@ def median_time(function: Callable[[], object], repeat: int, warm: int = 3) -> f
 def paired(
     ours: Callable[[], object], theirs: Callable[[], object], repeat: int
 ) -> tuple[float, float]:
-    """Medians of two functions, run in turns so that drift hits both."""
+    """Medians of two functions, run in turns so that drift hits both.
+
+    With a pause before each: OpenMP's threads spin for a while after their work
+    and would take a core from the side that comes next.
+    """
     if QUICK:
         repeat = 2
     for function in (ours, theirs, ours, theirs):
@@ -72,6 +76,7 @@ def paired(
     samples: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeat):
         for times, function in zip(samples, (ours, theirs), strict=True):
+            time.sleep(0.005)
             start = time.perf_counter()
             function()
             times.append(time.perf_counter() - start)

@@ -1,5 +1,9 @@
 #include "daemon/kernels/host/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -7,12 +11,20 @@
 namespace tvarant::host {
 namespace {
 
+#if defined(__x86_64__)
+// Clang 14's __builtin_cpu_supports has no name for it.
+bool HasF16c() {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 Isa DetectIsa() {
 #if defined(__x86_64__)
   // __builtin_cpu_supports asks the operating system's state mask too.
   const bool avx2 =
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+      __builtin_cpu_supports("bmi2") && HasF16c();
   if (!avx2) return Isa::kBaseline;
   const bool avx512 =
       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
