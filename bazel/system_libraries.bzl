@@ -3,7 +3,7 @@
     @grpc//:grpc++            @grpc//:grpc++_reflection
     @protobuf//:protobuf      @absl//:<name>, for each name in _ABSL
     @spdlog//:spdlog          @opencl//:opencl
-    @dnnl//:dnnl              @hwy//:hwy             @sleef//:sleef
+    @sleef//:sleef
     @gtest//:gtest            @gtest//:gtest_main    (both with gmock)
     @benchmark//:benchmark    @benchmark//:benchmark_main
     @systemd//:systemd        (optional: empty where it is not installed)
@@ -166,11 +166,6 @@ def system_libraries():
         debian = "libbenchmark-dev",
     )
     system_library(
-        name = "dnnl",
-        targets = {"dnnl": "- dnnl.h -ldnnl"},
-        debian = "libdnnl-dev",
-    )
-    system_library(
         name = "grpc",
         targets = {
             "grpc++": "grpc++",
@@ -185,11 +180,6 @@ def system_libraries():
             "gtest_main": "gmock_main",
         },
         debian = "libgmock-dev",
-    )
-    system_library(
-        name = "hwy",
-        targets = {"hwy": "libhwy"},
-        debian = "libhwy-dev",
     )
     system_library(
         name = "numa",
