@@ -1,134 +1,25 @@
 #include "daemon/runtime/cpu_sim_runtime.h"
 
-#include <atomic>
-#include <chrono>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/base/sealed_memory.h"
 #include "daemon/kernels/host/host_kernels.h"
 #include "daemon/kernels/host/thread_pool.h"
+#include "daemon/runtime/host_backed.h"
 #include "daemon/runtime/host_memory.h"
-#include "proto/base/status_macros.h"
 
 namespace tvarant {
 namespace {
 
-// Bytes handed out, shared with every buffer: one may outlive the runtime.
-class MemoryAccount {
- public:
-  explicit MemoryAccount(uint64_t total_bytes) : total_bytes_(total_bytes) {}
-
-  bool Take(uint64_t bytes) {
-    uint64_t used = used_bytes_.load(std::memory_order_relaxed);
-    do {
-      if (bytes > total_bytes_ - used) return false;
-    } while (!used_bytes_.compare_exchange_weak(used, used + bytes,
-                                                std::memory_order_relaxed));
-    return true;
-  }
-  void GiveBack(uint64_t bytes) {
-    used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  }
-  uint64_t total_bytes() const { return total_bytes_; }
-  uint64_t free_bytes() const {
-    return total_bytes_ - used_bytes_.load(std::memory_order_relaxed);
-  }
-
- private:
-  const uint64_t total_bytes_;
-  std::atomic<uint64_t> used_bytes_{0};
-};
-
-absl::Status OutOfMemory(uint64_t asked, const MemoryAccount& account) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "out of memory: asked for ", asked, " bytes, ", account.free_bytes(),
-      " bytes are free of ", account.total_bytes()));
-}
-
-// Accounted, sealed memory; what buffers and staging have in common.
-class Memory {
- public:
-  static absl::StatusOr<Memory> Create(const char* name, uint64_t size_bytes,
-                                       std::shared_ptr<MemoryAccount> account) {
-    if (!account->Take(size_bytes)) return OutOfMemory(size_bytes, *account);
-    Memory memory;
-    memory.account_ = std::move(account);
-    memory.accounted_bytes_ = size_bytes;
-    auto sealed = SealedMemory::Create(name, size_bytes);
-    if (!sealed.ok()) {
-      if (!absl::IsResourceExhausted(sealed.status())) return sealed.status();
-      return absl::ResourceExhaustedError(
-          absl::StrCat(OutOfMemory(size_bytes, *memory.account_).message(),
-                       "; ", sealed.status().message()));
-    }
-    memory.sealed_ = *std::move(sealed);
-    return memory;
-  }
-  Memory(Memory&& other) noexcept
-      : account_(std::move(other.account_)),
-        accounted_bytes_(std::exchange(other.accounted_bytes_, 0)),
-        sealed_(std::move(other.sealed_)) {}
-  ~Memory() {
-    if (accounted_bytes_ == 0) return;
-    sealed_ = SealedMemory();  // free before saying that it is
-    account_->GiveBack(accounted_bytes_);
-  }
-
-  char* data() const { return sealed_.data(); }
-  int fd() const { return sealed_.fd(); }
-
- private:
-  Memory() = default;
-  std::shared_ptr<MemoryAccount> account_;
-  uint64_t accounted_bytes_ = 0;
-  SealedMemory sealed_;
-};
-
-class CpuSimBuffer : public DeviceBuffer {
- public:
-  CpuSimBuffer(uint64_t size_bytes, Memory memory)
-      : DeviceBuffer(size_bytes), memory_(std::move(memory)) {}
-  int shareable_fd() const override { return memory_.fd(); }
-  char* data() const { return memory_.data(); }
-
- private:
-  Memory memory_;
-};
-
-class CpuSimStaging : public StagingBuffer {
- public:
-  CpuSimStaging(uint64_t size_bytes, Memory memory)
-      : StagingBuffer(size_bytes), memory_(std::move(memory)) {}
-  int shareable_fd() const override { return memory_.fd(); }
-  char* data() const { return memory_.data(); }
-
- private:
-  Memory memory_;
-};
-
-char* At(DeviceBuffer& buffer, uint64_t offset_bytes) {
-  return static_cast<CpuSimBuffer&>(buffer).data() + offset_bytes;
-}
-char* At(StagingBuffer& buffer, uint64_t offset_bytes) {
-  return static_cast<CpuSimStaging&>(buffer).data() + offset_bytes;
-}
-
-class CpuSimStream : public DeviceStream {
+class CpuSimStream : public HostBackedStream {
  public:
   explicit CpuSimStream(host::ThreadPool& pool) : pool_(pool) {}
 
   bool is_synchronous() const override { return true; }
   void WhenDone(std::function<void(absl::Status)> done) override {
     done(absl::OkStatus());
-  }
-  uint64_t SynchronizeAndGetTimeNs() override {
-    return static_cast<uint64_t>(
-        std::chrono::nanoseconds(
-            std::chrono::steady_clock::now().time_since_epoch())
-            .count());
   }
 
  private:
@@ -139,7 +30,7 @@ class CpuSimStream : public DeviceStream {
     host::Tensor tensor;
     // An empty tensor may have no buffer; no kernel looks at its data.
     if (operand.buffer != nullptr) {
-      tensor.data = At(*operand.buffer, operand.offset_bytes);
+      tensor.data = HostAddress(*operand.buffer, operand.offset_bytes);
     }
     tensor.dtype = operand.dtype;
     tensor.rank = operand.rank;
@@ -175,36 +66,12 @@ class CpuSimStream : public DeviceStream {
     return host::RunHostKernel(host_launch, pool_);
   }
 
-  absl::Status Copy(char* dst, const char* src, uint64_t bytes) {
+  absl::Status Copy(char* dst, const char* src, uint64_t bytes) override {
     pool_.ParallelFor(static_cast<int64_t>(bytes), kCopyGrainBytes,
                       [&](int64_t begin, int64_t end) {
                         std::memcpy(dst + begin, src + begin, end - begin);
                       });
     return absl::OkStatus();
-  }
-
-  absl::Status DoWrite(DeviceBuffer& dst, uint64_t offset_bytes,
-                       absl::Span<const char> bytes) override {
-    return Copy(At(dst, offset_bytes), bytes.data(), bytes.size());
-  }
-  absl::Status DoRead(DeviceBuffer& src, uint64_t offset_bytes,
-                      absl::Span<char> bytes) override {
-    return Copy(bytes.data(), At(src, offset_bytes), bytes.size());
-  }
-  absl::Status DoCopyFromStaging(DeviceBuffer& dst, uint64_t dst_offset_bytes,
-                                 StagingBuffer& src, uint64_t src_offset_bytes,
-                                 uint64_t bytes) override {
-    return Copy(At(dst, dst_offset_bytes), At(src, src_offset_bytes), bytes);
-  }
-  absl::Status DoCopyToStaging(StagingBuffer& dst, uint64_t dst_offset_bytes,
-                               DeviceBuffer& src, uint64_t src_offset_bytes,
-                               uint64_t bytes) override {
-    return Copy(At(dst, dst_offset_bytes), At(src, src_offset_bytes), bytes);
-  }
-  absl::Status DoCopyBytes(DeviceBuffer& dst, uint64_t dst_offset_bytes,
-                           DeviceBuffer& src, uint64_t src_offset_bytes,
-                           uint64_t bytes) override {
-    return Copy(At(dst, dst_offset_bytes), At(src, src_offset_bytes), bytes);
   }
 
   host::ThreadPool& pool_;
@@ -239,15 +106,11 @@ class CpuSimRuntime : public TvarantRuntime {
   }
   absl::StatusOr<std::unique_ptr<DeviceBuffer>> DoCreateBuffer(
       int, uint64_t size_bytes) override {
-    ASSIGN_OR_RETURN(Memory memory,
-                     Memory::Create("tvarant-segment", size_bytes, account_));
-    return std::make_unique<CpuSimBuffer>(size_bytes, std::move(memory));
+    return HostBackedBuffer::Create(size_bytes, *account_);
   }
   absl::StatusOr<std::unique_ptr<StagingBuffer>> DoCreateStaging(
       uint64_t size_bytes) override {
-    ASSIGN_OR_RETURN(Memory memory,
-                     Memory::Create("tvarant-staging", size_bytes, account_));
-    return std::make_unique<CpuSimStaging>(size_bytes, std::move(memory));
+    return HostBackedStaging::Create(size_bytes, *account_);
   }
   absl::StatusOr<std::unique_ptr<DeviceStream>> DoCreateStream(int) override {
     return std::make_unique<CpuSimStream>(pool_);

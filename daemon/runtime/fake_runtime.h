@@ -11,13 +11,13 @@
 #ifndef TVARANT_DAEMON_RUNTIME_FAKE_RUNTIME_H_
 #define TVARANT_DAEMON_RUNTIME_FAKE_RUNTIME_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "daemon/runtime/host_backed.h"
 #include "daemon/runtime/runtime.h"
 
 namespace tvarant {
@@ -42,7 +42,7 @@ class FakeRuntime : public TvarantRuntime {
   int device_count() const override { return 1; }
   bool memory_is_mappable() const override { return true; }
   uint64_t free_memory_bytes(int) const override {
-    return options_.memory_bytes - used_bytes_->load();
+    return account_->free_bytes();
   }
 
  private:
@@ -55,9 +55,8 @@ class FakeRuntime : public TvarantRuntime {
       int device) override;
 
   const FakeRuntimeOptions options_;
-  // Shared with the buffers.
-  const std::shared_ptr<std::atomic<uint64_t>> used_bytes_ =
-      std::make_shared<std::atomic<uint64_t>>(0);
+  const std::shared_ptr<MemoryAccount> account_ =
+      std::make_shared<MemoryAccount>(options_.memory_bytes);
 };
 
 }  // namespace tvarant
