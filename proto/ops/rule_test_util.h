@@ -87,10 +87,10 @@ class Launch {
   Operand Make(DType dtype, Dims sizes, Dims strides) {
     if (strides.empty()) {
       strides.resize(sizes.size());
-      int64_t stride = 1;
+      uint64_t stride = 1;  // wraps: some tests ask for impossible sizes
       for (size_t i = sizes.size(); i-- > 0;) {
-        strides[i] = stride;
-        if (sizes[i] > 1) stride *= sizes[i];
+        strides[i] = static_cast<int64_t>(stride);
+        if (sizes[i] > 1) stride *= static_cast<uint64_t>(sizes[i]);
       }
     }
     dims_.push_back(std::move(sizes));
