@@ -63,6 +63,7 @@ class CpuSimStream : public HostBackedStream {
         .dst = absl::MakeConstSpan(tensors_).first(launch.dst.size()),
         .src = absl::MakeConstSpan(tensors_).subspan(launch.dst.size()),
     };
+    const host::CancelScope scope(cancelled());
     return host::RunHostKernel(host_launch, pool_);
   }
 

@@ -17,6 +17,7 @@
 #ifndef TVARANT_DAEMON_RUNTIME_RUNTIME_H_
 #define TVARANT_DAEMON_RUNTIME_RUNTIME_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -142,7 +143,19 @@ class DeviceStream {
   // Waits for it.
   virtual uint64_t SynchronizeAndGetTimeNs() = 0;
 
+  // Once *cancelled is true nobody wants the results of the work queued so far
+  // or later, and a runtime may leave it out. The flag outlives the stream.
+  void set_cancelled(const std::atomic<bool>* cancelled) {
+    cancelled_ = cancelled;
+  }
+
+ protected:
+  // May be null.
+  const std::atomic<bool>* cancelled() const { return cancelled_; }
+
  private:
+  const std::atomic<bool>* cancelled_ = nullptr;
+
   virtual absl::Status DoLaunch(const ResolvedLaunch& launch) = 0;
   virtual absl::Status DoWrite(DeviceBuffer& dst, uint64_t offset_bytes,
                                absl::Span<const char> bytes) = 0;

@@ -105,6 +105,8 @@ class Session {
   // Ends the session. True for the first call.
   bool End();
   bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // For those who watch it; becomes true once.
+  const std::atomic<bool>& ended_flag() const { return ended_; }
 
   // True if the session should end by itself: no side connection, and either
   // its last stream has ended or it never had one and is older than `grace`.

@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<StreamExecutor>> StreamExecutor::Create(
     const ExecutorContext& context, Session& session, uint32_t stream) {
   ASSIGN_OR_RETURN(auto device_stream,
                    context.runtime.CreateStream(session.device()));
+  device_stream->set_cancelled(&session.ended_flag());
   return std::unique_ptr<StreamExecutor>(
       new StreamExecutor(context, session, stream, std::move(device_stream)));
 }

@@ -279,6 +279,18 @@ class TestKilledClient:
                     assert wait_until(lambda: watcher.free() >= before, 2)
                 assert watcher.do("(w @ w).sum().item()") == "64.0"
 
+    def test_killed_during_a_long_kernel(self, daemon):
+        """The kernel, seconds of work, is given up."""
+        with Client(daemon) as watcher:
+            before = watcher.free()
+            with Client(daemon) as victim:
+                victim.do("a = torch.ones(7000, 7000, device='tvarant').double()")
+                victim.send("a @ a")
+                assert wait_until(lambda: watcher.free() <= before - 700 * MIB)
+                time.sleep(0.1)
+                victim.process.kill()
+                assert wait_until(lambda: watcher.free() >= before, 2)
+
     def test_killed_during_an_upload(self, daemon):
         with Client(daemon) as watcher:
             before = watcher.free()

@@ -11,6 +11,7 @@
 #include <climits>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tvarant::host {
@@ -19,6 +20,12 @@ namespace {
 // A part should not be so small that taking it costs, nor so large that the
 // last one keeps everybody waiting.
 constexpr int64_t kPartsPerThread = 16;
+
+thread_local const std::atomic<bool>* t_cancelled = nullptr;
+
+bool IsSet(const std::atomic<bool>* flag) {
+  return flag != nullptr && flag->load(std::memory_order_relaxed);
+}
 
 void FutexWait(std::atomic<uint32_t>* word, uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE,
@@ -48,6 +55,7 @@ struct ThreadPool::State {
   struct Job {
     int64_t n = 0;
     int64_t part = 0;
+    const std::atomic<bool>* cancelled = nullptr;
     const absl::FunctionRef<void(int64_t, int64_t)>* body = nullptr;
     std::atomic<int64_t> next{0};
   };
@@ -61,7 +69,7 @@ struct ThreadPool::State {
   std::vector<std::thread> workers;  // guarded by `taken`
 
   void RunParts() {
-    for (;;) {
+    while (!IsSet(job.cancelled)) {
       const int64_t begin =
           job.next.fetch_add(job.part, std::memory_order_relaxed);
       if (begin >= job.n) return;
@@ -116,9 +124,11 @@ struct ThreadPool::State {
   }
 
   void Run(int64_t n, int64_t part, int helpers,
+           const std::atomic<bool>* cancelled,
            const absl::FunctionRef<void(int64_t, int64_t)>& body) {
     job.n = n;
     job.part = part;
+    job.cancelled = cancelled;
     job.body = &body;
     job.next.store(0, std::memory_order_relaxed);
     inside.store(kOpen, std::memory_order_release);
@@ -152,25 +162,45 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::ParallelFor(int64_t n, int64_t grain,
                              absl::FunctionRef<void(int64_t, int64_t)> body) {
+  Run(n, grain, nullptr, body);
+}
+
+void ThreadPool::ParallelForOrCancel(
+    int64_t n, int64_t grain, absl::FunctionRef<void(int64_t, int64_t)> body) {
+  Run(n, grain, t_cancelled, body);
+}
+
+void ThreadPool::Run(int64_t n, int64_t grain,
+                     const std::atomic<bool>* cancelled,
+                     absl::FunctionRef<void(int64_t, int64_t)> body) {
   if (n <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   const int64_t max_parts = n / grain;
-  if (num_threads_ == 1 || max_parts < 2 ||
-      state_->taken.exchange(true, std::memory_order_acquire)) {
-    body(0, n);
-    return;
-  }
+  if (max_parts < 2) return body(0, n);
   const int64_t parts = std::min(max_parts, num_threads_ * kPartsPerThread);
-  const int helpers =
-      static_cast<int>(std::min<int64_t>(num_threads_ - 1, max_parts - 1));
   // Parts on multiples of 64 keep neighbours out of one cache line.
   int64_t part = n / parts + (n % parts != 0);
   if (grain >= 64) part = (part + 63) / 64 * 64;
+  if (num_threads_ == 1 ||
+      state_->taken.exchange(true, std::memory_order_acquire)) {
+    if (cancelled == nullptr) return body(0, n);
+    for (int64_t at = 0; at < n && !IsSet(cancelled); at += part) {
+      body(at, std::min(n, at + part));
+    }
+    return;
+  }
+  const int helpers =
+      static_cast<int>(std::min<int64_t>(num_threads_ - 1, max_parts - 1));
   if (static_cast<int>(state_->workers.size()) < helpers) {
     state_->Start(num_threads_ - 1);
   }
-  state_->Run(n, part, helpers, body);
+  state_->Run(n, part, helpers, cancelled, body);
   state_->taken.store(false, std::memory_order_release);
 }
+
+CancelScope::CancelScope(const std::atomic<bool>* cancelled)
+    : before_(std::exchange(t_cancelled, cancelled)) {}
+
+CancelScope::~CancelScope() { t_cancelled = before_; }
 
 }  // namespace tvarant::host

@@ -95,5 +95,30 @@ TEST(ThreadPoolTest, ResultsAreVisibleAfterTheCall) {
   }
 }
 
+TEST(ThreadPoolTest, CancelledWorkIsLeftOut) {
+  for (const int threads : {1, 2}) {
+    ThreadPool pool(threads);
+    std::atomic<bool> cancelled{false};
+    std::atomic<int64_t> done{0};
+    const auto body = [&](int64_t begin, int64_t end) {
+      done += end - begin;
+      cancelled = true;
+    };
+    {
+      const CancelScope scope(&cancelled);
+      pool.ParallelForOrCancel(1 << 20, 1, body);
+      EXPECT_GE(done, 1);
+      EXPECT_LT(done, 1 << 20);
+      // Others don't look at the flag.
+      done = 0;
+      pool.ParallelFor(1 << 20, 1, body);
+      EXPECT_EQ(done, 1 << 20);
+    }
+    done = 0;
+    pool.ParallelForOrCancel(1 << 20, 1, body);
+    EXPECT_EQ(done, 1 << 20);
+  }
+}
+
 }  // namespace
 }  // namespace tvarant::host

@@ -181,7 +181,7 @@ absl::Status RunGemm(const HostLaunch& launch, ThreadPool& pool) {
                               products_per_tile));
   const auto run = few_rows ? kernel->few_rows : kernel->tile;
   std::atomic<bool> out_of_memory{false};
-  pool.ParallelFor(batch * tiles, grain, [&](int64_t begin, int64_t end) {
+  pool.ParallelForOrCancel(batch * tiles, grain, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t item = task / tiles;
       const int64_t row = task % tiles / grid.across * grid.tile_rows;

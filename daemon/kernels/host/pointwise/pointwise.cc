@@ -105,13 +105,13 @@ absl::Status RunPointwise(const HostLaunch& launch, ThreadPool& pool) {
                    &workspace);
   if (!status.ok()) return status;
   std::atomic<bool> zero_division{false}, no_memory{false};
-  pool.ParallelFor(workspace.layout.num_elements, workspace.plan.grain,
-                   [&](int64_t begin, int64_t end) {
-                     if (!RunPlan(workspace.plan, workspace.layout, begin, end,
-                                  &zero_division)) {
-                       no_memory.store(true, std::memory_order_relaxed);
-                     }
-                   });
+  pool.ParallelForOrCancel(workspace.layout.num_elements, workspace.plan.grain,
+                           [&](int64_t begin, int64_t end) {
+                             if (!RunPlan(workspace.plan, workspace.layout,
+                                          begin, end, &zero_division)) {
+                               no_memory.store(true, std::memory_order_relaxed);
+                             }
+                           });
   if (no_memory.load(std::memory_order_relaxed)) return NoMemory();
   if (zero_division.load(std::memory_order_relaxed)) return ZeroDivision();
   return absl::OkStatus();
@@ -159,7 +159,7 @@ absl::Status RunPointwiseForeach(const HostLaunch& launch, ThreadPool& pool) {
   };
   // Programs of optimisers have ten ops or so: a grain for those.
   constexpr int64_t kGrain = 16 << 10;
-  pool.ParallelFor(total, kGrain, run);
+  pool.ParallelForOrCancel(total, kGrain, run);
   if (!error.status().ok()) return error.status();
   if (zero_division.load(std::memory_order_relaxed)) return ZeroDivision();
   return absl::OkStatus();
