@@ -3,6 +3,7 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_addmm_activation_meta.h>
+#include <ATen/ops/_efficientzerotensor.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
 #include <ATen/ops/bmm_meta.h>
@@ -350,6 +351,10 @@ Tensor Dot(const Tensor& self, const Tensor& other, const char* name,
               "] and src [", other.numel(),
               "] to have the same number of elements, but got ", self.numel(),
               " and ", other.numel(), " elements respectively");
+  // They come here as they are, and have no memory to read.
+  if (self._is_zerotensor() || other._is_zerotensor()) {
+    return at::_efficientzerotensor({}, self.options());
+  }
   Tensor out = EmptyLikeOf(self, {});
   Gemm({&out, {1, 1, 1}, {0, 0, 0}}, AsRow(self), AsColumn(other), std::nullopt,
        {});
