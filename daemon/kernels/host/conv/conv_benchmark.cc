@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
-#include <thread>
+#include <cstdlib>
 #include <vector>
 
 #include "daemon/kernels/host/host_kernels.h"
@@ -58,7 +58,8 @@ void Conv(benchmark::State& state, Kernel kernel) {
   }
   launch.dst = dst;
   launch.src = src;
-  ThreadPool pool(static_cast<int>(std::thread::hardware_concurrency()));
+  const char* threads = std::getenv("TVARANT_BENCHMARK_THREADS");
+  ThreadPool pool(threads != nullptr ? std::atoi(threads) : 2);
   for (auto _ : state) {
     if (!run(launch, pool).ok()) state.SkipWithError("failed");
   }

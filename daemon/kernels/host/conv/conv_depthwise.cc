@@ -8,33 +8,82 @@ constexpr int kBlock = 4;  // vectors of a row at a time
 
 // x's image with zeros around it, in the computing type. Columns with the
 // same remainder by step w stand together, so that taps are whole vectors.
+#if defined(__AVX512F__)
+// Pad for x that is contiguous along w, and a step of 1 or 2: a vector of
+// every row, then the next one. phase_size is a number of whole vectors.
+template <typename T>
+void PadVectors(const ConvProblem& p, const ConvPadded& padded, const T* x,
+                T* dst) {
+  constexpr int64_t kLanes = Vec<T>::kLanes;
+  const int64_t step = p.step[2], size = padded.phase_size;
+  for (int64_t i = 0; i < size; i += kLanes, dst += kLanes) {
+    const int64_t at = padded.low[2] + i * step;
+    const auto inside = [&](int64_t first) {
+      return static_cast<uint16_t>(LanesBelow(p.x_size[2] - first, T()) &
+                                   ~LanesBelow(-first, T()));
+    };
+    const uint16_t mask = inside(at), next_mask = inside(at + kLanes);
+    T* to = dst;
+    for (int64_t d = 0; d < padded.size[0]; ++d) {
+      for (int64_t h = 0; h < padded.size[1]; ++h, to += step * size) {
+        const int64_t x_d = d + padded.low[0], x_h = h + padded.low[1];
+        const bool there =
+            x_d >= 0 && x_d < p.x_size[0] && x_h >= 0 && x_h < p.x_size[1];
+        const T* from =
+            x + (there ? x_d * p.x.strides[0] + x_h * p.x.strides[1] : 0) + at;
+        if (!there) {
+          Vec<T>::All(T(0)).Store(to);
+          if (step == 2) Vec<T>::All(T(0)).Store(to + size);
+        } else if (step == 1) {
+          LoadLanes(mask, from).Store(to);
+        } else if constexpr (__is_same(T, float)) {
+          const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16,
+                                                 18, 20, 22, 24, 26, 28, 30);
+          const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+          const __m512 low = LoadLanes(mask, from).v;
+          const __m512 high = LoadLanes(next_mask, from + kLanes).v;
+          _mm512_storeu_ps(to, _mm512_permutex2var_ps(low, even, high));
+          _mm512_storeu_ps(to + size, _mm512_permutex2var_ps(low, odd, high));
+        }
+      }
+    }
+  }
+}
+#endif
+
 template <typename T, typename S>
 void Pad(const ConvProblem& p, const ConvPadded& padded, const S* x, T* dst) {
+#if defined(__AVX512F__)
+  if constexpr (__is_same(T, S)) {
+    if (p.x.strides[2] == 1 &&
+        (p.step[2] == 1 || (p.step[2] == 2 && __is_same(T, float)))) {
+      return PadVectors<T>(p, padded, x, dst);
+    }
+  }
+#endif
   const int64_t row_elements = p.step[2] * padded.phase_size;
-  for (int64_t d = 0; d < padded.size[0]; ++d) {
-    for (int64_t h = 0; h < padded.size[1]; ++h, dst += row_elements) {
-      const int64_t x_d = d + padded.low[0], x_h = h + padded.low[1];
-      const bool inside =
-          x_d >= 0 && x_d < p.x_size[0] && x_h >= 0 && x_h < p.x_size[1];
-      const S* line = x + (inside ? x_d * p.x.strides[0] : 0) +
-                      (inside ? x_h * p.x.strides[1] : 0);
-      for (int64_t phase = 0; phase < p.step[2]; ++phase) {
-        T* to = dst + phase * padded.phase_size;
-        // Element i is x[first + i * step].
-        const int64_t first = padded.low[2] + phase, step = p.step[2];
-        int64_t low = first < 0 ? (step - 1 - first) / step : 0;
-        int64_t high =
-            first < p.x_size[2] ? (p.x_size[2] - 1 - first) / step + 1 : 0;
-        high = inside ? Min(high, padded.phase_size) : 0;
-        low = Min(low, high);
+  const int64_t step = p.step[2], size = padded.phase_size;
+  for (int64_t phase = 0; phase < step; ++phase) {
+    // Element i is x[first + i * step]; x ends where it ends.
+    const int64_t first = padded.low[2] + phase;
+    const int64_t end =
+        first < p.x_size[2] ? (p.x_size[2] - 1 - first) / step + 1 : 0;
+    const int64_t high = Min(end, size);
+    const int64_t low = Min(first < 0 ? (step - 1 - first) / step : 0, high);
+    const int64_t offset = (first + low * step) * p.x.strides[2];
+    T* to = dst + phase * size;
+    for (int64_t d = 0; d < padded.size[0]; ++d) {
+      for (int64_t h = 0; h < padded.size[1]; ++h, to += row_elements) {
+        const int64_t x_d = d + padded.low[0], x_h = h + padded.low[1];
+        if (x_d < 0 || x_d >= p.x_size[0] || x_h < 0 || x_h >= p.x_size[1] ||
+            low == high) {
+          for (int64_t i = 0; i < size; ++i) to[i] = T(0);
+          continue;
+        }
         for (int64_t i = 0; i < low; ++i) to[i] = T(0);
-        if (low < high) {
-          CopyLine<T, S>(line + (first + low * step) * p.x.strides[2],
-                         step * p.x.strides[2], high - low, to + low);
-        }
-        for (int64_t i = high < 0 ? 0 : high; i < padded.phase_size; ++i) {
-          to[i] = T(0);
-        }
+        CopyLine<T, S>(x + x_d * p.x.strides[0] + x_h * p.x.strides[1] + offset,
+                       step * p.x.strides[2], high - low, to + low);
+        for (int64_t i = high; i < size; ++i) to[i] = T(0);
       }
     }
   }
@@ -68,32 +117,54 @@ void Row(const T* x, const int64_t* offsets, const T* weights, int64_t taps,
   }
 }
 
+// A padded image and where each tap meets it.
+template <typename T>
+struct Plane {
+  // Rows beyond the last are read by its last vectors, for nothing.
+  static constexpr int64_t kBeyond = (kBlock + 1) * Vec<T>::kLanes;
+
+  Plane(const ConvProblem& p, const ConvPadded& padded, char* scratch)
+      : row_elements(p.step[2] * padded.phase_size),
+        vectors((p.grid[2] + Vec<T>::kLanes - 1) / Vec<T>::kLanes) {
+    sums = reinterpret_cast<Vec<T>*>(scratch);
+    line = reinterpret_cast<T*>(sums + p.num_taps);
+    weights = line + vectors * Vec<T>::kLanes;
+    offsets = reinterpret_cast<int64_t*>(weights +
+                                         RoundUp(p.num_taps, Vec<T>::kLanes));
+    data = reinterpret_cast<T*>(offsets + RoundUp(p.num_taps, 8));
+    T* beyond = data + padded.size[0] * padded.size[1] * row_elements;
+    for (int64_t i = 0; i < kBeyond; ++i) beyond[i] = T(0);
+    for (int64_t t = 0; t < p.num_taps; ++t) {
+      const ConvTap& tap = p.taps[t];
+      const int64_t w = tap.start[2] - padded.low[2];
+      offsets[t] = ((tap.start[0] - padded.low[0]) * padded.size[1] +
+                    tap.start[1] - padded.low[1]) *
+                       row_elements +
+                   w % p.step[2] * padded.phase_size + w / p.step[2];
+    }
+  }
+  const T* Row(const ConvProblem& p, const ConvPadded& padded, int64_t d,
+               int64_t h) const {
+    return data +
+           (d * p.step[0] * padded.size[1] + h * p.step[1]) * row_elements;
+  }
+
+  int64_t row_elements, vectors;
+  Vec<T>* sums;  // of each tap
+  T *line, *weights, *data;
+  int64_t* offsets;
+};
+
 template <typename T, typename S>
 void DepthwiseAs(const ConvProblem& p, const ConvPadded& padded, int64_t item,
                  char* scratch) {
-  constexpr int64_t kLanes = Vec<T>::kLanes;
-  const int64_t row_elements = p.step[2] * padded.phase_size;
-  const int64_t vectors = (p.grid[2] + kLanes - 1) / kLanes;
-  T* line = reinterpret_cast<T*>(scratch);
-  T* weights = line + vectors * kLanes;
-  T* plane = weights + RoundUp(p.num_taps, kLanes);
-  int64_t* offsets = reinterpret_cast<int64_t*>(
-      plane + padded.size[0] * padded.size[1] * row_elements +
-      (kBlock + 1) * kLanes);
+  const Plane<T> plane(p, padded, scratch);
   Pad<T, S>(p, padded,
             reinterpret_cast<const S*>(p.x.data) + item * p.x.batch_stride,
-            plane);
-  // Rows beyond the last are read by its last vectors, for nothing.
-  T* beyond = plane + padded.size[0] * padded.size[1] * row_elements;
-  for (int64_t i = 0; i < (kBlock + 1) * kLanes; ++i) beyond[i] = T(0);
+            plane.data);
   for (int64_t t = 0; t < p.num_taps; ++t) {
-    const ConvTap& tap = p.taps[t];
-    const int64_t w = tap.start[2] - padded.low[2];
-    offsets[t] = ((tap.start[0] - padded.low[0]) * padded.size[1] +
-                  tap.start[1] - padded.low[1]) *
-                     row_elements +
-                 w % p.step[2] * padded.phase_size + w / p.step[2];
-    weights[t] = Widen<T>(reinterpret_cast<const S*>(p.weight)[tap.weight]);
+    plane.weights[t] =
+        Widen<T>(reinterpret_cast<const S*>(p.weight)[p.taps[t].weight]);
   }
   T bias = T(0);
   if (p.bias != nullptr) {
@@ -103,15 +174,105 @@ void DepthwiseAs(const ConvProblem& p, const ConvPadded& padded, int64_t item,
   }
   for (int64_t d = 0; d < p.grid[0]; ++d) {
     for (int64_t h = 0; h < p.grid[1]; ++h) {
-      const T* x = plane + (d * p.step[0] * padded.size[1] + h * p.step[1]) *
-                               row_elements;
-      Row<T>(x, offsets, weights, p.num_taps, bias, vectors, line);
+      Row<T>(plane.Row(p, padded, d, h), plane.offsets, plane.weights,
+             p.num_taps, bias, plane.vectors, plane.line);
       S* y = reinterpret_cast<S*>(p.y.data) + item * p.y.batch_stride +
              d * p.y.strides[0] + h * p.y.strides[1];
       for (int64_t i = 0; i < p.grid[2]; ++i) {
-        y[i * p.y.strides[2]] = Narrow<S>(line[i]);
+        y[i * p.y.strides[2]] = Narrow<S>(plane.line[i]);
       }
     }
+  }
+}
+
+// sums[t] += rows of dy times those of x that tap t meets. dy has whole
+// vectors, or `tail` more elements a row.
+template <typename T, int taps>
+void DotRows(const T* x, int64_t x_step, const int64_t* offsets, const T* dy,
+             int64_t dy_step, int64_t rows, int64_t vectors,
+             [[maybe_unused]] int64_t tail, Vec<T>* sums) {
+  using V = Vec<T>;
+  V sum[taps];
+#pragma GCC unroll 9
+  for (int t = 0; t < taps; ++t) sum[t] = sums[t];
+  for (int64_t row = 0; row < rows; ++row, x += x_step, dy += dy_step) {
+    for (int64_t i = 0; i < vectors * V::kLanes; i += V::kLanes) {
+      const V g = V::Load(dy + i);
+#pragma GCC unroll 9
+      for (int t = 0; t < taps; ++t) {
+        sum[t] = Fma(g, V::Load(x + offsets[t] + i), sum[t]);
+      }
+    }
+#if defined(__AVX512F__)
+    if (tail == 0) continue;
+    const int64_t i = vectors * V::kLanes;
+    const V g = LoadLanes(static_cast<uint16_t>(LanesBelow(tail, T())), dy + i);
+#pragma GCC unroll 9
+    for (int t = 0; t < taps; ++t) {
+      sum[t] = Fma(g, V::Load(x + offsets[t] + i), sum[t]);
+    }
+#endif
+  }
+#pragma GCC unroll 9
+  for (int t = 0; t < taps; ++t) sums[t] = sum[t];
+}
+
+template <typename T>
+void DotAllTaps(const ConvProblem& p, const Plane<T>& plane, const T* x,
+                int64_t x_step, const T* dy, int64_t dy_step, int64_t rows,
+                int64_t vectors, int64_t tail) {
+  int64_t t = 0;
+  for (; t + 9 <= p.num_taps; t += 9) {
+    DotRows<T, 9>(x, x_step, plane.offsets + t, dy, dy_step, rows, vectors,
+                  tail, plane.sums + t);
+  }
+  for (; t + 5 <= p.num_taps; t += 5) {
+    DotRows<T, 5>(x, x_step, plane.offsets + t, dy, dy_step, rows, vectors,
+                  tail, plane.sums + t);
+  }
+  for (; t < p.num_taps; ++t) {
+    DotRows<T, 1>(x, x_step, plane.offsets + t, dy, dy_step, rows, vectors,
+                  tail, plane.sums + t);
+  }
+}
+
+// The gradient of one filter, over all images.
+template <typename T, typename S>
+void DepthwiseWeightAs(const ConvProblem& p, const ConvPadded& padded,
+                       char* scratch) {
+  using V = Vec<T>;
+  const Plane<T> plane(p, padded, scratch);
+  for (int64_t t = 0; t < p.num_taps; ++t) plane.sums[t] = V::All(T(0));
+  for (int64_t i = 0; i < plane.vectors * V::kLanes; ++i) plane.line[i] = T(0);
+  for (int64_t item = 0; item < p.batch; ++item) {
+    Pad<T, S>(p, padded,
+              reinterpret_cast<const S*>(p.x.data) + item * p.x.batch_stride,
+              plane.data);
+    for (int64_t d = 0; d < p.grid[0]; ++d) {
+      const S* dy = reinterpret_cast<const S*>(p.y.data) +
+                    item * p.y.batch_stride + d * p.y.strides[0];
+      const int64_t x_step = p.step[1] * plane.row_elements;
+#if defined(__AVX512F__)
+      if constexpr (__is_same(T, S)) {
+        if (p.y.strides[2] == 1) {
+          DotAllTaps<T>(p, plane, plane.Row(p, padded, d, 0), x_step, dy,
+                        p.y.strides[1], p.grid[1], p.grid[2] / V::kLanes,
+                        p.grid[2] % V::kLanes);
+          continue;
+        }
+      }
+#endif
+      for (int64_t h = 0; h < p.grid[1]; ++h) {
+        CopyLine<T, S>(dy + h * p.y.strides[1], p.y.strides[2], p.grid[2],
+                       plane.line);
+        DotAllTaps<T>(p, plane, plane.Row(p, padded, d, h), x_step, plane.line,
+                      0, 1, plane.vectors, 0);
+      }
+    }
+  }
+  S* dw = reinterpret_cast<S*>(const_cast<char*>(p.weight));
+  for (int64_t t = 0; t < p.num_taps; ++t) {
+    dw[p.taps[t].weight] = Narrow<S>(Sum(plane.sums[t]));
   }
 }
 
@@ -123,7 +284,25 @@ void Depthwise(const ConvProblem& p, const ConvPadded& padded, int64_t item,
   });
 }
 
+template <typename T>
+void DepthwiseWeight(const ConvProblem& p, const ConvPadded& padded,
+                     char* scratch) {
+  ForStored<T>(p.dtype, [&](auto stored) {
+    DepthwiseWeightAs<T, decltype(stored)>(p, padded, scratch);
+  });
+}
+
 }  // namespace
+
+void ConvDepthwiseWeightF32(const ConvProblem& p, const ConvPadded& padded,
+                            char* scratch) {
+  DepthwiseWeight<float>(p, padded, scratch);
+}
+
+void ConvDepthwiseWeightF64(const ConvProblem& p, const ConvPadded& padded,
+                            char* scratch) {
+  DepthwiseWeight<double>(p, padded, scratch);
+}
 
 void ConvDepthwiseF32(const ConvProblem& p, const ConvPadded& padded,
                       int64_t item, char* scratch) {

@@ -83,10 +83,13 @@ struct ConvKernel {
   // One image of a problem of one row and one channel.
   void (*depthwise)(const ConvProblem& p, const ConvPadded& padded,
                     int64_t item, char* scratch);
-  // Gradient of the weights: rows [row_begin, row_end) of positions
-  // [q_begin, q_end) of (tap, channel), the channels innermost.
+  // The gradient of such a problem's weights.
+  void (*depthwise_weight)(const ConvProblem& p, const ConvPadded& padded,
+                           char* scratch);
+  // Gradient of the weights: rows [row_begin, row_end) of channels
+  // [c_begin, c_end), each with all taps.
   void (*weight)(const ConvProblem& p, int64_t row_begin, int64_t row_end,
-                 int64_t q_begin, int64_t q_end, char* scratch);
+                 int64_t c_begin, int64_t c_end, char* scratch);
   size_t (*weight_scratch_bytes)(int64_t rows, int64_t positions);
   int64_t lanes;
 };
@@ -103,9 +106,11 @@ TVARANT_DECLARE_FOR_ISAS(extern const ConvKernels kConvKernels);
   TVARANT_DECLARE_FOR_ISAS(                                                    \
       void ConvDepthwise##Type(const ConvProblem& p, const ConvPadded& padded, \
                                int64_t item, char* scratch))                   \
+  TVARANT_DECLARE_FOR_ISAS(void ConvDepthwiseWeight##Type(                     \
+      const ConvProblem& p, const ConvPadded& padded, char* scratch))          \
   TVARANT_DECLARE_FOR_ISAS(void ConvWeight##Type(                              \
       const ConvProblem& p, int64_t row_begin, int64_t row_end,                \
-      int64_t q_begin, int64_t q_end, char* scratch))                          \
+      int64_t c_begin, int64_t c_end, char* scratch))                          \
   TVARANT_DECLARE_FOR_ISAS(                                                    \
       size_t ConvWeightScratch##Type(int64_t rows, int64_t positions))
 TVARANT_CONV_DECLARE(F32)

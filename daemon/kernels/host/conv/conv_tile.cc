@@ -4,6 +4,8 @@
 namespace tvarant::host::TVARANT_ISA {
 namespace {
 
+constexpr int64_t kAhead = 12;  // channels to prefetch
+
 template <typename T>
 constexpr int64_t kMaxDepth = sizeof(T) == 4 ? 256 : 128;
 
@@ -16,9 +18,49 @@ int64_t BlockOfDepth(int64_t depth) {
              : Min(kMaxDepth<T>, RoundUp((depth + blocks - 1) / blocks, 8));
 }
 
+// Channels whose taps are transposed at once, and their elements at most.
+constexpr int64_t kTransposed = 16;
+constexpr int64_t kMaxTransposed = 512;
+
+// Whether a row of the weights lies as [channel][tap].
+inline bool HasDenseRows(const ConvProblem& p) {
+  for (int64_t t = 0; t < p.num_taps; ++t) {
+    if (p.taps[t].weight != t) return false;
+  }
+  return p.weight_channel == p.num_taps &&
+         p.num_taps * kTransposed <= kMaxTransposed;
+}
+
+// Whole panels with dense rows: dst[(tap * channels + c) * kRows + row].
+// Returns the channels that were packed.
+template <typename T, typename S>
+int64_t PackDenseRows([[maybe_unused]] const ConvProblem& p,
+                      [[maybe_unused]] const S* src, [[maybe_unused]] T* dst) {
+  int64_t c = 0;
+#if defined(__AVX512F__)
+  if constexpr (__is_same(T, float)) {
+    float block[kMaxTransposed * kRows + 16];
+    const int64_t count = kTransposed * p.num_taps;
+    for (; c + kTransposed <= p.channels; c += kTransposed) {
+      TransposeLines<S, kRows>(src + c * p.num_taps, p.weight_row, count,
+                               block);
+      const float* from = block;
+      for (int64_t i = 0; i < kTransposed; ++i) {
+        for (int64_t t = 0; t < p.num_taps; ++t, from += kRows) {
+          CopyLanes((1 << kRows) - 1, from,
+                    dst + (t * p.channels + c + i) * kRows);
+        }
+      }
+    }
+  }
+#endif
+  return c;
+}
+
 template <typename T>
 void PackWeight(const ConvProblem& p, int64_t begin, int64_t end,
                 char* packed) {
+  const bool dense = HasDenseRows(p);
   ForStored<T>(p.dtype, [&](auto stored) {
     using S = decltype(stored);
     for (int64_t panel = begin; panel < end; ++panel) {
@@ -26,7 +68,9 @@ void PackWeight(const ConvProblem& p, int64_t begin, int64_t end,
       const int64_t live = Min(kRows, p.rows - panel * kRows);
       const S* src =
           reinterpret_cast<const S*>(p.weight) + panel * kRows * p.weight_row;
-      for (int64_t c = 0; c < p.channels; ++c) {
+      int64_t c = 0;
+      if (dense && live == kRows) c = PackDenseRows<T, S>(p, src, dst);
+      for (; c < p.channels; ++c) {
         for (int64_t t = 0; t < p.num_taps; ++t) {
           const S* from = src + c * p.weight_channel + p.taps[t].weight;
           T* to = dst + (t * p.channels + c) * kRows;
@@ -60,17 +104,39 @@ void PackSegment(const S* src, int64_t channel_stride, int64_t step,
   int64_t first = 0;
 #if defined(__AVX512F__)
   if constexpr (__is_same(T, S)) {
+    constexpr int64_t kLanes = Vec<T>::kLanes;
     if (step == 1) {
-      constexpr int64_t kLanes = Vec<T>::kLanes;
       const auto low = LanesBelow(count, T()),
                  high = LanesBelow(count - kLanes, T());
-      for (int64_t c = 0; c < channels; ++c) {
-        CopyLanes(low, src, dst);
-        CopyLanes(high, src + kLanes, dst + kLanes);
-        src += channel_stride;
-        dst += kWidth;
+      if (count <= kLanes) {
+        for (int64_t c = 0; c < channels; ++c) {
+          CopyLanes(low, src, dst);
+          src += channel_stride;
+          dst += kWidth;
+        }
+      } else {
+        for (int64_t c = 0; c < channels; ++c) {
+          Vec<T>::Load(src).Store(dst);
+          CopyLanes(high, src + kLanes, dst + kLanes);
+          src += channel_stride;
+          dst += kWidth;
+        }
       }
       return;
+    }
+    if constexpr (__is_same(T, float)) {
+      if (step == 2 && channel_stride != 1) {
+        const SecondLanes low(count), high(count - kLanes);
+        for (int64_t c = 0; c < channels; ++c) {
+          __builtin_prefetch(src + kAhead * channel_stride);
+          __builtin_prefetch(src + kAhead * channel_stride + kLanes);
+          low.Copy(src, dst);
+          if (count > kLanes) high.Copy(src + 2 * kLanes, dst + kLanes);
+          src += channel_stride;
+          dst += kWidth;
+        }
+        return;
+      }
     }
   }
   // Channels last: eight of them by eight columns.
@@ -109,10 +175,52 @@ void PackSegment(const S* src, int64_t channel_stride, int64_t step,
   }
 }
 
+#if defined(__AVX512F__)
+// PackColumns for a step of 1 along w, where x is contiguous.
+template <typename T>
+void PackPieces(const ConvProblem& p, const ConvRun* runs, int64_t num_runs,
+                int64_t begin, int64_t end, T* dst) {
+  constexpr int64_t kWidth = kCols<T>;
+  ConvPiece pieces[kCols<T>];
+  const T* x = reinterpret_cast<const T*>(p.x.data);
+  const int64_t columns = runs[num_runs - 1].at + runs[num_runs - 1].count;
+  for (int64_t k = begin; k < end;) {
+    const int64_t t = k / p.channels, c = k % p.channels;
+    const int64_t channels = Min(p.channels - c, end - k);
+    const int64_t count = FindPieces<T>(p, p.taps[t], runs, num_runs, pieces);
+    if (columns < kWidth) {
+      const Vec<T> zero = Vec<T>::All(T(0));
+      for (int64_t i = 0; i < channels * kWidth; i += Vec<T>::kLanes) {
+        zero.Store(dst + i);
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const ConvPiece piece = pieces[i];
+      const T* src = x + piece.offset + c * p.x.channel_stride;
+      T* to = dst + piece.at;
+      for (int64_t j = 0; j < channels; ++j) {
+        // Channels lie too far apart for the hardware to foresee.
+        __builtin_prefetch(src + (j + kAhead) * p.x.channel_stride);
+        CopyPiece(piece, src + j * p.x.channel_stride, to + j * kWidth);
+      }
+    }
+    dst += channels * kWidth;
+    k += channels;
+  }
+}
+#endif
+
 // Depth [begin, end) of a panel's columns: dst[k - begin][column].
 template <typename T, typename S>
 void PackColumns(const ConvProblem& p, const ConvRun* runs, int64_t num_runs,
                  int64_t begin, int64_t end, T* dst) {
+#if defined(__AVX512F__)
+  if constexpr (__is_same(T, S)) {
+    if (p.step[2] == 1 && p.x.strides[2] == 1) {
+      return PackPieces<T>(p, runs, num_runs, begin, end, dst);
+    }
+  }
+#endif
   constexpr int64_t kWidth = kCols<T>;
   ConvSegment segments[kCols<T>];
   const S* x = reinterpret_cast<const S*>(p.x.data);
@@ -269,6 +377,7 @@ const ConvKernels kConvKernels = {
             .tile = Tile<float>,
             .tile_scratch_bytes = TileScratchBytes<float>,
             .depthwise = ConvDepthwiseF32,
+            .depthwise_weight = ConvDepthwiseWeightF32,
             .weight = ConvWeightF32,
             .weight_scratch_bytes = ConvWeightScratchF32,
             .lanes = Vec<float>::kLanes},
@@ -279,6 +388,7 @@ const ConvKernels kConvKernels = {
             .tile = Tile<double>,
             .tile_scratch_bytes = TileScratchBytes<double>,
             .depthwise = ConvDepthwiseF64,
+            .depthwise_weight = ConvDepthwiseWeightF64,
             .weight = ConvWeightF64,
             .weight_scratch_bytes = ConvWeightScratchF64,
             .lanes = Vec<double>::kLanes},

@@ -24,9 +24,10 @@ constexpr int64_t kTileBytes = 768 << 10;
 constexpr int64_t kMaxTileColumns = 1024;
 // Planes beyond this go through tiles.
 constexpr double kMaxPaddedElements = 1 << 24;
-// The gradient of the weights: rows and positions of a task.
+// The gradient of the weights: rows, positions and sums of a task.
 constexpr int64_t kWeightRows = 128;
 constexpr int64_t kWeightPositions = 480;
+constexpr int64_t kWeightSums = 1 << 16;
 
 struct Geometry {
   const Tensor& input;   // [N, C_in, D, H, W]
@@ -225,16 +226,18 @@ bool PlanPadded(const ConvProblem& p, int64_t element_bytes, int64_t lanes,
   }
   padded->size[0] = size[0];
   padded->size[1] = size[1];
-  padded->phase_size = (size[2] + p.step[2] - 1) / p.step[2];
+  padded->phase_size =
+      ((size[2] + p.step[2] - 1) / p.step[2] + lanes - 1) / lanes * lanes;
   const double row = static_cast<double>(p.step[2] * padded->phase_size);
   if (row * static_cast<double>(size[0] * size[1]) > 2 * kMaxPaddedElements) {
     return false;
   }
   const int64_t all = size[0] * size[1] * p.step[2] * padded->phase_size;
-  // The plane, what is read beyond it, a line of y, the weights, offsets.
+  // The plane, what is read beyond it, a line of y, the weights; offsets and
+  // sums of the taps.
   padded->bytes = static_cast<size_t>(
       element_bytes * (all + p.grid[2] + p.num_taps + 10 * lanes) +
-      8 * p.num_taps + 64);
+      (8 + element_bytes * lanes) * p.num_taps + 128);
   return true;
 }
 
@@ -257,6 +260,30 @@ absl::Status RunDepthwise(const HostLaunch& launch, const GroupedProblem& all,
                                         task / all.groups, scratch);
                      }
                    });
+  return out_of_memory ? NoMemory(launch) : absl::OkStatus();
+}
+
+absl::Status RunDepthwiseWeight(const HostLaunch& launch,
+                                const GroupedProblem& all,
+                                const ConvKernel& kernel,
+                                const ConvPadded& padded, ThreadPool& pool) {
+  const ConvProblem& p = all.first;
+  const double work =
+      static_cast<double>(p.columns()) * static_cast<double>(p.num_taps);
+  std::atomic<bool> out_of_memory{false};
+  pool.ParallelFor(
+      all.groups,
+      std::max<int64_t>(1, static_cast<int64_t>(kProductsPerTask / 8 / work)),
+      [&](int64_t begin, int64_t end) {
+        char* scratch = Scratch(padded.bytes);
+        if (scratch == nullptr) {
+          out_of_memory = true;
+          return;
+        }
+        for (int64_t group = begin; group < end; ++group) {
+          kernel.depthwise_weight(all.Group(group), padded, scratch);
+        }
+      });
   return out_of_memory ? NoMemory(launch) : absl::OkStatus();
 }
 
@@ -393,30 +420,37 @@ absl::Status RunConvolutionWeight(const HostLaunch& launch, ThreadPool& pool) {
   GroupedProblem all = Forward(
       GeometryOf(launch, launch.src[1], launch.src[0], launch.dst[0]), &taps);
   ConvProblem& p = all.first;
-  const int64_t positions = p.depth();
-  if (positions == 0 || p.rows == 0) return absl::OkStatus();
+  if (p.depth() == 0 || p.rows == 0) return absl::OkStatus();
   const bool wide = p.dtype == DType::kFloat64;
   const ConvKernels& kernels = TVARANT_FOR_ISA(kConvKernels);
   const ConvKernel& kernel = wide ? kernels.f64 : kernels.f32;
+  ConvPadded padded;
+  if (p.columns() > 0 && PlanPadded(p, wide ? 8 : 4, kernel.lanes, &padded)) {
+    return RunDepthwiseWeight(launch, all, kernel, padded, pool);
+  }
   Flatten(&p);
 
-  const int64_t rows = std::min(p.rows, kWeightRows);
+  // Sums of a task stay in the second-level cache.
+  const int64_t rows = std::clamp<int64_t>(kWeightSums / p.num_taps,
+                                           std::min<int64_t>(p.rows, 4),
+                                           std::min(p.rows, kWeightRows));
   const int64_t row_tasks = (p.rows + rows - 1) / rows;
   const int64_t wanted = TasksFor(ProductsOf(all), pool);
   const int64_t others = all.groups * row_tasks;
-  const int64_t part = std::min(
-      positions,
-      PartSize(positions, (wanted + others - 1) / others, 6, kWeightPositions));
-  const int64_t parts = (positions + part - 1) / part;
+  const int64_t part =
+      PartSize(p.channels, (wanted + others - 1) / others, 1,
+               std::max<int64_t>(1, kWeightPositions / p.num_taps));
+  const int64_t parts = (p.channels + part - 1) / part;
   const double products = static_cast<double>(rows) *
-                          static_cast<double>(part) *
+                          static_cast<double>(part * p.num_taps) *
                           static_cast<double>(p.columns() + 1);
   std::atomic<bool> out_of_memory{false};
   pool.ParallelFor(
       others * parts,
       std::max<int64_t>(1, static_cast<int64_t>(kProductsPerTask / products)),
       [&](int64_t begin, int64_t end) {
-        char* scratch = Scratch(kernel.weight_scratch_bytes(rows, part));
+        char* scratch =
+            Scratch(kernel.weight_scratch_bytes(rows, part * p.num_taps));
         if (scratch == nullptr) {
           out_of_memory = true;
           return;
@@ -424,9 +458,9 @@ absl::Status RunConvolutionWeight(const HostLaunch& launch, ThreadPool& pool) {
         for (int64_t task = begin; task < end; ++task) {
           const int64_t group = task / parts / row_tasks;
           const int64_t row = task / parts % row_tasks * rows;
-          const int64_t q = task % parts * part;
-          kernel.weight(all.Group(group), row, std::min(p.rows, row + rows), q,
-                        std::min(positions, q + part), scratch);
+          const int64_t c = task % parts * part;
+          kernel.weight(all.Group(group), row, std::min(p.rows, row + rows), c,
+                        std::min(p.channels, c + part), scratch);
         }
       });
   return out_of_memory ? NoMemory(launch) : absl::OkStatus();
