@@ -91,7 +91,9 @@ absl::Status CheckSearchSorted(const LaunchParams& params, const Program*) {
   const Operand& values = params.src[1];
   const Operand& sorter = params.src[2];
   RETURN_IF_ERROR(WantParameters(params, 1, 0));
-  RETURN_IF_ERROR(WantFlag(params, "right", params.ints[0]));
+  if (params.ints[0] < 0 || params.ints[0] > 2) {
+    return ParameterError(params, "side", params.ints[0], "0, 1 or 2");
+  }
   RETURN_IF_ERROR(WantIndex(params, params.dst[0]));
   RETURN_IF_ERROR(WantSizesOf(params, params.dst[0], values));
   RETURN_IF_ERROR(WantComputable(params, sequence));

@@ -23,12 +23,15 @@ using Side = std::optional<c10::string_view>;
 
 // --- searchsorted ------------------------------------------------------------
 
+// The kernel's sides.
+constexpr int64_t kLeft = 0, kRight = 1, kNanLast = 2;
+
 void LaunchSearch(const Tensor& sequence, const Tensor& values,
-                  const Tensor& sorter, bool right, const Tensor& result) {
+                  const Tensor& sorter, int64_t side, const Tensor& result) {
   if (result.numel() == 0) return;
   LaunchBuilder launch(Kernel::kSearchSorted, sequence.device());
   launch.Dst(result).Src(sequence).Src(values).SrcOrAbsent(sorter);
-  launch.Int(right).Run();
+  launch.Int(side).Run();
 }
 
 ScalarType PlaceType(bool out_int32) {
@@ -54,7 +57,7 @@ Tensor& SearchsortedOut(const Tensor& sequence, const Tensor& self,
   const ScalarType type = at::native::result_type(state);
   const SafeResult safe(out, self, sequence);
   LaunchSearch(sequence.to(type), self.to(type), sorter,
-               right || side == "right", safe.get());
+               right || side == "right" ? kRight : kLeft, safe.get());
   safe.Finish();
   return out;
 }
@@ -124,7 +127,7 @@ void IsIn(const Tensor& elements, const Tensor& tests, bool invert,
   const Tensor sorted =
       std::get<0>(at::sort(tests.to(type).reshape({-1}), 0, false));
   const Tensor places = EmptyLikeOf(result, result.sizes(), ScalarType::Long);
-  LaunchSearch(sorted, wanted, Tensor(), /*right=*/false, places);
+  LaunchSearch(sorted, wanted, Tensor(), kNanLast, places);
   places.clamp_max_(sorted.numel() - 1);
   const Tensor found = EmptyLikeOf(sorted, result.sizes());
   LaunchBuilder launch(Kernel::kIndexPick, result.device());

@@ -15,6 +15,28 @@ namespace {
 constexpr int64_t kElementsPerTask = 1 << 14;
 constexpr int64_t kBlock = 128;
 
+template <bool kMin, typename V>
+bool Wins(V value, V best) {
+  return IsNan(value) | (!IsNan(best) & (kMin ? value <= best : value >= best));
+}
+
+template <typename T, bool kMin>
+void AlongLine(const T* from, T* values, int64_t* indices,
+               const int64_t (&steps)[3], int64_t length) {
+  ValueType<T> best = ToValue(*from);
+  int64_t best_at = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    const ValueType<T> value = ToValue(from[i * steps[2]]);
+    // Rare, so that the branch is guessed right and nothing waits for it.
+    if (Wins<kMin>(value, best)) {
+      best = value;
+      best_at = i;
+    }
+    values[i * steps[0]] = FromValue<T>(best);
+    indices[i * steps[1]] = best_at;
+  }
+}
+
 template <typename T, bool kMin>
 void Run(const HostLaunch& launch, const base::StridedLoop<3>& lines,
          ThreadPool& pool) {
@@ -23,8 +45,9 @@ void Run(const HostLaunch& launch, const base::StridedLoop<3>& lines,
   const Tensor& x = launch.src[0];
   const int dim = static_cast<int>(launch.ints[0]);
   const int64_t length = x.sizes[dim], width = lines.inner_size();
-  // Neighbouring lines go side by side.
-  const int64_t block = std::min(kBlock, width);
+  // Neighbouring lines go side by side if that walks memory better.
+  const bool along = x.strides[dim] <= lines.inner_stride(2);
+  const int64_t block = along ? 1 : std::min(kBlock, width);
   const int64_t blocks = (width + block - 1) / block;
   const int64_t steps[3] = {values.strides[dim], indices.strides[dim],
                             x.strides[dim]};
@@ -44,14 +67,15 @@ void Run(const HostLaunch& launch, const base::StridedLoop<3>& lines,
                            lines.OffsetOf(1, line);
           const T* from =
               reinterpret_cast<const T*>(x.data) + lines.OffsetOf(2, line);
+          if (along) {
+            AlongLine<T, kMin>(from, value, index, steps, length);
+            continue;
+          }
           for (int64_t i = 0; i < length; ++i) {
             for (int64_t l = 0; l < count; ++l) {
               const ValueType<T> v =
                   ToValue(from[l * lines.inner_stride(2) + i * steps[2]]);
-              const bool wins =
-                  i == 0 || IsNan(v) ||
-                  (!IsNan(best[l]) && (kMin ? v <= best[l] : v >= best[l]));
-              if (wins) {
+              if (i == 0 || Wins<kMin>(v, best[l])) {
                 best[l] = v;
                 best_at[l] = i;
               }

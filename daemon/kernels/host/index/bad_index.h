@@ -3,8 +3,8 @@
 #ifndef TVARANT_DAEMON_KERNELS_HOST_INDEX_BAD_INDEX_H_
 #define TVARANT_DAEMON_KERNELS_HOST_INDEX_BAD_INDEX_H_
 
-#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 
 #include "absl/status/status.h"
@@ -52,19 +52,28 @@ inline int64_t IndexAt(const Tensor& index, int64_t at) {
 // Reads n indices, `step` apart, into `to`; whether all are in [0, size).
 inline bool LoadIndices(const Tensor& index, int64_t at, int64_t step,
                         int64_t n, int64_t size, int64_t* to) {
-  uint64_t largest = 0;
-  const auto load = [&](auto* from) {
-    for (int64_t i = 0; i < n; ++i) {
-      to[i] = from[i * step];
-      largest = std::max(largest, static_cast<uint64_t>(to[i]));
-    }
-  };
   if (index.dtype == DType::kInt32) {
-    load(reinterpret_cast<const volatile int32_t*>(index.data) + at);
+    const auto* from = reinterpret_cast<const int32_t*>(index.data) + at;
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
   } else {
-    load(reinterpret_cast<const volatile int64_t*>(index.data) + at);
+    const auto* from = reinterpret_cast<const int64_t*>(index.data) + at;
+    if (step == 1) {
+      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(int64_t));
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
+    }
   }
-  return n == 0 || largest < static_cast<uint64_t>(size);
+  // What is checked is the copy: no reading again from here on.
+  asm volatile("" : : "r"(to) : "memory");
+  // A sign bit for any that is below 0 or above size - 1; in unsigned
+  // arithmetic, which wraps.
+  uint64_t bad = 0;
+  const auto last = static_cast<uint64_t>(size) - 1;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto value = static_cast<uint64_t>(to[i]);
+    bad |= value | (last - value);
+  }
+  return n == 0 || (size > 0 && (bad >> 63) == 0);
 }
 
 inline bool IsIndexDType(DType dtype) {

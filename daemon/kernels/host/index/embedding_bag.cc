@@ -21,6 +21,8 @@ namespace {
 enum class BagMode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
 
 constexpr int64_t kElementsPerTask = 1 << 14;
+constexpr int64_t kAhead = 4;
+constexpr int64_t kMaxPrefetch = 512;  // bytes
 
 struct Bags {
   explicit Bags(const HostLaunch& launch)
@@ -47,6 +49,19 @@ struct Bags {
   std::atomic<bool> out_of_memory{false};
 };
 
+// Rows are far apart: the next ones are fetched meanwhile.
+template <typename T>
+void Prefetch(const Bags& bags, int64_t t) {
+  const int64_t v = IndexAt(bags.index, t * bags.index.strides[0]);
+  if (v < 0 || v >= bags.weight.sizes[0]) return;
+  const char* row = bags.weight.data + v * bags.weight.strides[0] *
+                                           static_cast<int64_t>(sizeof(T));
+  const int64_t bytes = bags.weight.sizes[1] * static_cast<int64_t>(sizeof(T));
+  for (int64_t at = 0; at < std::min<int64_t>(bytes, kMaxPrefetch); at += 64) {
+    __builtin_prefetch(row + at);
+  }
+}
+
 template <typename T>
 void RunBag(Bags& bags, int64_t b, ValueType<T>* sum) {
   const int64_t width = bags.y.sizes[1], vocabulary = bags.weight.sizes[0];
@@ -70,6 +85,7 @@ void RunBag(Bags& bags, int64_t b, ValueType<T>* sum) {
         continue;
       }
       if (v == bags.padding) continue;
+      if (t + kAhead < end) Prefetch<T>(bags, t + kAhead);
       const T* row = reinterpret_cast<const T*>(bags.weight.data) +
                      v * bags.weight.strides[0];
       const int64_t step = bags.weight.strides[1];

@@ -32,6 +32,15 @@ void PickBlock(const base::StridedLoop<2>& kept, int64_t begin, int64_t end,
                bool dense, int64_t count, const E* x, E* y) {
   const int64_t y_step = kept.inner_stride(0), x_step = kept.inner_stride(1);
   if (!positions_inner) {
+    if (kept.num_rows() == 1) {
+      x += begin * x_step;
+      y += begin * y_step;
+      for (int64_t i = 0; i < count; ++i) {
+        if (from[i] == IndexPlaces::kBad) continue;
+        CopyRun(x + from[i], x_step, y + to[i], y_step, end - begin);
+      }
+      return;
+    }
     for (int64_t i = 0; i < count; ++i) {
       if (from[i] == IndexPlaces::kBad) continue;
       ForEachRun(kept, begin, end, [&](const auto& at, int64_t, int64_t n) {

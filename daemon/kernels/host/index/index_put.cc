@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,9 @@ namespace {
 
 constexpr int64_t kElementsPerTask = 1 << 13;
 constexpr int64_t kMinSlicePart = 64;
+constexpr int64_t kCached = 1 << 20;  // bytes
+constexpr int64_t kAhead = 4;
+constexpr int64_t kMaxPrefetch = 512;  // bytes
 // Also of indices that are broadcast, with no memory behind their sizes.
 constexpr int64_t kMaxResolved = 1 << 23;
 
@@ -37,16 +41,56 @@ struct Put {
   int64_t slice() const { return kept.num_rows() * kept.inner_size(); }
 };
 
-// Elements [begin, end) of the slice, for places in [low, high).
+// Elements [begin, end) of one slice.
+template <PutMode mode, typename T>
+void PutSlice(const Put& put, int64_t begin, int64_t end, const T* values,
+              T* x) {
+  if (end == 1) {
+    Combine<mode>(x, *values);
+    return;
+  }
+  const int64_t value_step = put.kept.inner_stride(0);
+  const int64_t x_step = put.kept.inner_stride(1);
+  const auto put_run = [&](const T* from, T* to, int64_t n) {
+    if (x_step == 1 && value_step == 1) {
+      if constexpr (mode == PutMode::kSet) {
+        std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+      } else {
+        for (int64_t i = 0; i < n; ++i) Combine<mode>(to + i, from[i]);
+      }
+      return;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      Combine<mode>(to + i * x_step, from[i * value_step]);
+    }
+  };
+  if (put.kept.num_rows() == 1) {
+    put_run(values + begin * value_step, x + begin * x_step, end - begin);
+    return;
+  }
+  ForEachRun(put.kept, begin, end, [&](const auto& at, int64_t, int64_t n) {
+    put_run(values + at[0], x + at[1], n);
+  });
+}
+
+template <typename T>
+void Prefetch(const T* elements, int64_t count) {
+  const auto* bytes = reinterpret_cast<const char*>(elements);
+  const int64_t size =
+      std::min(count * static_cast<int64_t>(sizeof(T)), kMaxPrefetch);
+  for (int64_t at = 0; at < size; at += 64) __builtin_prefetch(bytes + at);
+}
+
+// Elements [begin, end) of the slices, for places in [low, high).
 template <PutMode mode, typename T>
 void PutPart(const Put& put, int64_t begin, int64_t end, int64_t low,
              int64_t high) {
   T* x = reinterpret_cast<T*>(put.x.data);
   const T* values = reinterpret_cast<const T*>(put.values.data);
-  const int64_t value_step = put.kept.inner_stride(0);
-  const int64_t x_step = put.kept.inner_stride(1);
+  const auto range = static_cast<uint64_t>(high - low);
   const int64_t position_step = put.positions.inner_stride(0);
   const int64_t count = put.places.count();
+  const bool far_apart = end > 8 && put.kept.num_rows() == 1;
   int64_t block[IndexPlaces::kBlock];
   for (int64_t first = 0; first < count; first += IndexPlaces::kBlock) {
     const int64_t last = std::min(count, first + IndexPlaces::kBlock);
@@ -58,29 +102,25 @@ void PutPart(const Put& put, int64_t begin, int64_t end, int64_t low,
     }
     ForEachRun(put.positions, first, last,
                [&](const auto& at, int64_t i, int64_t n) {
+                 // First which of them, then what: no guess of a branch.
+                 int64_t own[IndexPlaces::kBlock];
+                 int64_t num_own = 0;
+                 const int64_t* place = to + (i - first);
                  for (int64_t j = 0; j < n; ++j) {
-                   const int64_t place = to[i - first + j];
-                   if (place < low || place >= high) continue;  // kBad is below
-                   const T* from = values + at[0] + j * position_step;
-                   if (end == 1) {
-                     Combine<mode>(x + place, *from);
-                     continue;
+                   own[num_own] = j;
+                   num_own += static_cast<uint64_t>(place[j] - low) < range;
+                 }
+                 for (int64_t j = 0; j < num_own; ++j) {
+                   if (far_apart && j + kAhead < num_own) {
+                     // Slices are far apart: the next ones are fetched
+                     // meanwhile.
+                     const int64_t next = own[j + kAhead];
+                     Prefetch(values + at[0] + next * position_step, end);
+                     Prefetch(x + place[next], end);
                    }
-                   ForEachRun(put.kept, begin, end,
-                              [&](const auto& offset, int64_t, int64_t run) {
-                                T* target = x + place + offset[1];
-                                const T* source = from + offset[0];
-                                if (x_step == 1 && value_step == 1) {
-                                  for (int64_t k = 0; k < run; ++k) {
-                                    Combine<mode>(target + k, source[k]);
-                                  }
-                                  return;
-                                }
-                                for (int64_t k = 0; k < run; ++k) {
-                                  Combine<mode>(target + k * x_step,
-                                                source[k * value_step]);
-                                }
-                              });
+                   PutSlice<mode>(put, begin, end,
+                                  values + at[0] + own[j] * position_step,
+                                  x + place[own[j]]);
                  }
                });
   }
@@ -110,6 +150,10 @@ void PutAll(Put put, int64_t extent, ThreadPool& pool) {
   const int64_t slice = put.slice(), count = put.places.count();
   const int64_t threads = pool.num_threads();
   if (threads == 1 || slice * count < 2 * kElementsPerTask) {
+    PutPart<mode, T>(put, 0, slice, 0, extent);
+  } else if (slice == 1 && threads < 4 &&
+             extent * static_cast<int64_t>(sizeof(T)) < kCached) {
+    // Looking at all places in each thread costs more than it saves.
     PutPart<mode, T>(put, 0, slice, 0, extent);
   } else if (slice >= kMinSlicePart * threads) {
     pool.ParallelFor(slice, (slice + threads - 1) / threads,

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int64_t kElementsPerTask = 1 << 13;
 constexpr int64_t kBlock = 128;
+constexpr int64_t kCached = 1 << 20;  // bytes
 
 struct Lines {
   const Tensor& y;
@@ -41,6 +42,7 @@ void PutRun(const Lines& lines, int64_t index_at, int64_t index_step,
   const int64_t size = lines.y.sizes[lines.dim];
   const int64_t y_dim = lines.y.strides[lines.dim];
   const bool all = low == 0 && high == size;
+  const auto range = static_cast<uint64_t>(high - low);
   int64_t at[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t n = std::min(kBlock, count - begin);
@@ -55,13 +57,24 @@ void PutRun(const Lines& lines, int64_t index_at, int64_t index_step,
       }
       continue;
     }
-    for (int64_t i = 0; i < n; ++i) {
-      if (at[i] < 0 || at[i] >= size) {
-        lines.bad->Report(position + (begin + i) * position_step, at[i]);
-      } else if (at[i] >= low && at[i] < high) {
-        Combine<mode>(target + i * to_step + at[i] * y_dim,
-                      source[i * from_step]);
+    if (!good) {
+      for (int64_t i = 0; i < n; ++i) {
+        if (at[i] < 0 || at[i] >= size) {
+          lines.bad->Report(position + (begin + i) * position_step, at[i]);
+        }
       }
+    }
+    // First which of them, then what: no guess of a branch.
+    int64_t own[kBlock];
+    int64_t num_own = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      own[num_own] = i;
+      num_own += static_cast<uint64_t>(at[i]) - low < range;
+    }
+    for (int64_t j = 0; j < num_own; ++j) {
+      const int64_t i = own[j];
+      Combine<mode>(target + i * to_step + at[i] * y_dim,
+                    source[i * from_step]);
     }
   }
 }
@@ -104,7 +117,14 @@ void PutAll(const Lines& lines, ThreadPool& pool) {
   const int64_t num_lines = lines.loop.num_rows() * lines.loop.inner_size();
   const int64_t size = lines.y.sizes[lines.dim];
   const int64_t threads = pool.num_threads();
-  if (num_lines < threads && num_lines * lines.count > 2 * kElementsPerTask) {
+  // Of a result in the cache, looking at all indices in each thread costs more
+  // than it saves.
+  const bool is_large =
+      threads >= 4 ||
+      size * lines.y.strides[lines.dim] * static_cast<int64_t>(sizeof(T)) >
+          kCached;
+  if (is_large && num_lines < threads &&
+      num_lines * lines.count > 2 * kElementsPerTask) {
     const int64_t part = (size + threads - 1) / threads;
     pool.ParallelFor(threads, 1, [&](int64_t begin, int64_t end) {
       PutLines<mode, T>(lines, 0, num_lines, begin * part,

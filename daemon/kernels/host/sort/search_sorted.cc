@@ -16,6 +16,11 @@ namespace tvarant::host {
 namespace {
 
 constexpr int64_t kElementsPerTask = 1 << 11;
+constexpr int64_t kNear = 8;
+
+// Before equal elements, or behind them, as PyTorch searches; or before equal
+// ones where NaNs are at the end.
+enum class Side : int64_t { kLeft = 0, kRight = 1, kNanLast = 2 };
 
 template <typename T>
 struct Sequence {
@@ -24,6 +29,7 @@ struct Sequence {
   const int64_t* sorter;  // may be null
   int64_t sorter_step;
   int64_t size;
+  Side side;
   BadIndex* bad;
 
   ValueType<T> At(int64_t i) const {
@@ -38,20 +44,41 @@ struct Sequence {
     }
     return ToValue(elements[i * step]);
   }
-  // The comparisons are PyTorch's, which decide where NaN goes.
-  int64_t Find(ValueType<T> value, bool right) const {
-    int64_t begin = 0, count = size;
-    while (count > 0) {
-      const int64_t half = count / 2;
-      const ValueType<T> middle = At(begin + half);
-      if (right ? !(middle > value) : !(middle >= value)) {
-        begin += half + 1;
-        count -= half + 1;
-      } else {
-        count = half;
-      }
+  // Whether the place is behind element i. The first two comparisons are
+  // PyTorch's, which decide where NaN goes.
+  bool IsBehind(int64_t i, ValueType<T> value) const {
+    const ValueType<T> element = At(i);
+    switch (side) {
+      case Side::kLeft:
+        return !(element >= value);
+      case Side::kRight:
+        return !(element > value);
+      default:
+        return element < value;
+    }
+  }
+  // Selects without branches, which would be guessed wrong half of the time.
+  // With NaNs in the sequence what is found depends on the elements looked at:
+  // they are PyTorch's.
+  int64_t Find(ValueType<T> value, int64_t begin, int64_t end) const {
+    while (begin < end) {
+      const int64_t middle = begin + (end - begin) / 2;
+      const bool behind = IsBehind(middle, value);
+      begin = behind ? middle + 1 : begin;
+      end = behind ? end : middle;
     }
     return begin;
+  }
+  // The same from a place nearby.
+  int64_t FindFrom(int64_t hint, ValueType<T> value) const {
+    if (hint > 0 && !IsBehind(hint - 1, value)) return Find(value, 0, hint - 1);
+    int64_t begin = hint;
+    for (int64_t step = 1; begin < size; step *= 2) {
+      const int64_t probe = std::min(begin + step, size) - 1;
+      if (!IsBehind(probe, value)) return Find(value, begin, probe);
+      begin = probe + 1;
+    }
+    return size;
   }
 };
 
@@ -61,7 +88,7 @@ void Run(const HostLaunch& launch, BadIndex* bad, ThreadPool& pool) {
   const Tensor& sequence = launch.src[0];
   const Tensor& values = launch.src[1];
   const Tensor& sorter = launch.src[2];
-  const bool right = launch.ints[0] != 0;
+  const auto side = static_cast<Side>(launch.ints[0]);
   const int last = sequence.rank - 1;
   // Lines of values and of the sequence go together, if it has any.
   const bool shared = sequence.rank == 1;
@@ -79,6 +106,7 @@ void Run(const HostLaunch& launch, BadIndex* bad, ThreadPool& pool) {
   loop.Coalesce();
   pool.ParallelFor(
       y.numel(), kElementsPerTask, [&](int64_t begin, int64_t end) {
+        int64_t hint = -1, last_place = -kNear;
         ForEachRun(loop, begin, end, [&](const auto& at, int64_t, int64_t n) {
           for (int64_t i = 0; i < n; ++i) {
             const Sequence<T> line{
@@ -91,11 +119,20 @@ void Run(const HostLaunch& launch, BadIndex* bad, ThreadPool& pool) {
                     : nullptr,
                 sorter.present() ? sorter.strides[last] : 0,
                 sequence.sizes[last],
+                side,
                 bad};
             const T value = reinterpret_cast<const T*>(
                 values.data)[at[1] + i * loop.inner_stride(1)];
+            // Of rising values each is near the one before.
+            const int64_t place = hint >= 0
+                                      ? line.FindFrom(hint, ToValue(value))
+                                      : line.Find(ToValue(value), 0, line.size);
+            const int64_t moved = place - last_place;
+            hint = !kIsFloat<T> && shared && moved >= 0 && moved < kNear ? place
+                                                                         : -1;
+            last_place = place;
             reinterpret_cast<I*>(y.data)[at[0] + i * loop.inner_stride(0)] =
-                static_cast<I>(line.Find(ToValue(value), right));
+                static_cast<I>(place);
           }
         });
       });

@@ -54,37 +54,68 @@ void Store(const Lines& lines, int64_t line, const E* sorted, int64_t begin,
   }
 }
 
-// The k smallest of a line, in order, in entries[0, k); the buffer holds 2k,
-// at least a block more than k.
+// Puts an entry into sorted[0, size), where it is not the last.
+template <typename E>
+void Insert(E* sorted, int64_t size, const E& entry) {
+  int64_t at = size - 1;
+  for (; at > 0 && entry < sorted[at - 1]; --at) sorted[at] = sorted[at - 1];
+  sorted[at] = entry;
+}
+
+constexpr int64_t kBlock = 64;
+constexpr int64_t kMaxInserted = 64;
+
+// What Smallest needs: k entries, as many again, and blocks.
+int64_t RoomFor(int64_t k) { return 2 * k + 4 * kBlock; }
+
+// The k smallest of a line, in order, in entries[0, k). A block is skipped if
+// none of its keys is below the k-th.
 template <typename T, typename E>
-void Smallest(const Lines& lines, int64_t line, int64_t k, E* entries,
-              int64_t room) {
-  constexpr int64_t kBlock = 64;
+void Smallest(const Lines& lines, int64_t line, int64_t k, E* entries) {
+  using K = typename E::Key;
   const T* row = lines.Row<T>(line);
   const int64_t step = lines.x.strides[lines.dim], n = lines.length();
-  E block[kBlock];
-  int64_t held = 0;
-  bool full = false;  // k were found: only what is below the last may join
-  E bound{};
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t end = std::min(n, begin + kBlock);
-    LoadEntries(row, step, begin, end, lines.descending, block);
-    if (!full) {
-      std::copy_n(block, end - begin, entries + held);
-      held += end - begin;
-    } else {
-      for (int64_t i = 0; i < end - begin; ++i) {
-        entries[held] = block[i];
-        held += block[i] < bound;
+  const int64_t room = RoomFor(k);
+  const K turn = lines.descending ? static_cast<K>(~K{0}) : K{0};
+  const bool inserts = k <= kMaxInserted;
+  int64_t held = std::min(n, inserts ? k : room - kBlock);
+  LoadEntries(row, step, 0, held, lines.descending, entries);
+  int64_t begin = held;
+  if (inserts) {
+    std::sort(entries, entries + k);
+  } else {
+    std::nth_element(entries, entries + k - 1, entries + held);
+    held = k;
+  }
+  K keys[kBlock];
+  for (; begin < n; begin += kBlock) {
+    const int64_t count = std::min(kBlock, n - begin);
+    K least = static_cast<K>(~K{0});
+    for (int64_t i = 0; i < count; ++i) {
+      keys[i] = K{KeyOf(row[(begin + i) * step])} ^ turn;
+      least = std::min(least, keys[i]);
+    }
+    // Of equal keys the earlier one is the smaller entry.
+    const K bound = entries[k - 1].key();
+    if (least >= bound) continue;
+    if (inserts) {
+      for (int64_t i = 0; i < count; ++i) {
+        if (keys[i] < entries[k - 1].key()) {
+          Insert(entries, k, E(keys[i], begin + i));
+        }
       }
+      continue;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      entries[held] = E(keys[i], begin + i);
+      held += keys[i] < bound;
     }
     if (held + kBlock > room) {
       std::nth_element(entries, entries + k - 1, entries + held);
       held = k;
-      full = true;
-      bound = entries[k - 1];
     }
   }
+  if (inserts) return;
   if (held > k) std::nth_element(entries, entries + k - 1, entries + held);
   std::sort(entries, entries + k);
 }
@@ -93,8 +124,7 @@ template <typename T, typename E>
 bool Run(const Lines& lines, ThreadPool& pool) {
   const int64_t n = lines.length(), k = lines.kept();
   const bool select = k <= n / 4;
-  // Selecting needs room for k, as many again, and blocks.
-  const int64_t room = select ? 2 * k + 256 : n;
+  const int64_t room = select ? RoomFor(k) : n;
   const size_t bytes = static_cast<size_t>(room) * sizeof(E);
   if (!select && n >= kLongLine && lines.count() < pool.num_threads()) {
     E* a = reinterpret_cast<E*>(Scratch(2 * bytes));
@@ -123,7 +153,7 @@ bool Run(const Lines& lines, ThreadPool& pool) {
         for (int64_t line = begin; line < end; ++line) {
           const E* sorted = a;
           if (select) {
-            Smallest<T>(lines, line, k, a, room);
+            Smallest<T>(lines, line, k, a);
           } else {
             LoadEntries(lines.Row<T>(line), lines.x.strides[lines.dim], 0, n,
                         lines.descending, a);
