@@ -237,3 +237,8 @@ def test_spaced_numbers():
     assert_same(
         torch.logspace(0, 3, 5, base=2, dtype=torch.float64, device=DEVICE), expected
     )
+    for dtype in (torch.int8, torch.uint8, torch.int32, torch.int64):
+        for f in (torch.linspace, torch.logspace):
+            for low, high, steps in ((0, 2, 4), (0.9, 1.9, 1), (0.9, 2.1, 5)):
+                expected = f(low, high, steps, dtype=dtype)
+                assert_same(f(low, high, steps, dtype=dtype, device=DEVICE), expected)

@@ -311,11 +311,17 @@ Tensor& ArangeOut(const Scalar& start, const Scalar& end, const Scalar& step,
 Tensor& LinspaceOut(const Scalar& start, const Scalar& end, int64_t steps,
                     Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  if (NeedsFallback(start, end, out) || !out.is_floating_point()) {
+  if (NeedsFallback(start, end, out) || out.scalar_type() == ScalarType::Bool) {
     return FallbackInto(out, "linspace", "out", start, end, steps, out);
   }
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;
+  if (!out.is_floating_point()) {
+    // The ends are integers; what lies between is cut.
+    Tensor real = EmptyLikeOf(out, {steps}, ScalarType::Double);
+    LinspaceOut(start.toLong(), end.toLong(), steps, real);
+    return out.copy_(real.view(out.sizes()));
+  }
   if (steps == 1) return out.fill_(start);
   const double first = start.toDouble(), last = end.toDouble();
   const double step = (last - first) / static_cast<double>(steps - 1);

@@ -10,6 +10,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "torch_plugin/aten/op_support.h"
 
@@ -71,15 +72,20 @@ Tensor NarrowCopy(const Tensor& self, int64_t dim, int64_t start,
 Tensor& LogspaceOut(const Scalar& start, const Scalar& end, int64_t steps,
                     double base, Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  if (NeedsFallback(start, end, out) || !out.is_floating_point()) {
+  if (NeedsFallback(start, end, out) || out.scalar_type() == ScalarType::Bool) {
     return FallbackInto(out, "logspace", "out", start, end, steps, base, out);
   }
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;
-  const ScalarType type =
-      out.element_size() < 4 ? at::kFloat : out.scalar_type();
-  const Tensor exponents =
-      at::linspace(start, end, steps, out.options().dtype(type));
+  if (steps == 1) return out.fill_(std::pow(base, start.toDouble()));
+  const bool is_real = out.is_floating_point();
+  const ScalarType type = !is_real                 ? at::kDouble
+                          : out.element_size() < 4 ? at::kFloat
+                                                   : out.scalar_type();
+  // For integers the ends are integers, and the powers are cut.
+  const Tensor exponents = at::linspace(
+      is_real ? start : Scalar(start.toLong()),
+      is_real ? end : Scalar(end.toLong()), steps, out.options().dtype(type));
   out.copy_(at::pow(Scalar(base), exponents).view(out.sizes()));
   return out;
 }

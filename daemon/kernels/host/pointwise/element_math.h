@@ -136,15 +136,17 @@ TVARANT_ELEMENT T fn_min(T a, T b) {
 TVARANT_ELEMENT float fn_exp(float x) { return FastExp(x); }
 TVARANT_ELEMENT float fn_tanh(float x) { return FastTanh(x); }
 TVARANT_ELEMENT float fn_erf(float x) { return FastErf(x); }
+TVARANT_ELEMENT float fn_log(float x) { return FastLog(x); }
 TVARANT_ELEMENT double fn_exp(double x) { return raw_exp(x); }
+TVARANT_ELEMENT double fn_log(double x) { return raw_log(x); }
 TVARANT_ELEMENT double fn_tanh(double x) { return raw_tanh(x); }
 TVARANT_ELEMENT double fn_erf(double x) { return raw_erf(x); }
 
 // SLEEF's forms overflow in their squares long before the result does. From
 // 1e17 on the 1 is lost in the sum anyway.
-template <typename T>
-TVARANT_ELEMENT T fn_log1p(T x) {
-  return sel(x > T(1e17), fn_log(x), raw_log1p(x));
+TVARANT_ELEMENT float fn_log1p(float x) { return FastLog1p(x); }
+TVARANT_ELEMENT double fn_log1p(double x) {
+  return sel(x > 1e17, fn_log(x), raw_log1p(x));
 }
 template <typename T>
 TVARANT_ELEMENT T fn_acosh(T x) {
