@@ -12,7 +12,9 @@ CaseList AllCases() {
   AddNormCases(cases);
   AddLossCases(cases);
   AddConvCases(cases);
-  AddVolumeCases(cases);
+  AddChannelNormCases(cases);
+  AddPoolCases(cases);
+  AddResampleCases(cases);
   AddIndexCases(cases);
   AddRandomCases(cases);
   AddPickCases(cases);
@@ -20,6 +22,7 @@ CaseList AllCases() {
   AddSortCases(cases);
   AddDistanceCases(cases);
   AddCtcCases(cases);
+  AddFftCases(cases);
   return cases;
 }
 

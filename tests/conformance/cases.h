@@ -32,7 +32,9 @@ void AddGemmCases(CaseList& cases);
 void AddNormCases(CaseList& cases);
 void AddLossCases(CaseList& cases);
 void AddConvCases(CaseList& cases);
-void AddVolumeCases(CaseList& cases);
+void AddChannelNormCases(CaseList& cases);
+void AddPoolCases(CaseList& cases);
+void AddResampleCases(CaseList& cases);
 void AddIndexCases(CaseList& cases);
 void AddRandomCases(CaseList& cases);
 void AddPickCases(CaseList& cases);
@@ -40,6 +42,7 @@ void AddBagCases(CaseList& cases);
 void AddSortCases(CaseList& cases);
 void AddDistanceCases(CaseList& cases);
 void AddCtcCases(CaseList& cases);
+void AddFftCases(CaseList& cases);
 
 CaseList AllCases();
 

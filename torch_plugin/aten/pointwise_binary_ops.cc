@@ -34,6 +34,7 @@
 
 #include <cmath>
 
+#include "torch_plugin/aten/complex_mul.h"
 #include "torch_plugin/aten/structured_op.h"
 
 namespace tvarant::torch_plugin {
@@ -170,6 +171,31 @@ using SubOp =
 
 Tensor Rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) {
   return SubOp::Functional(other, self, alpha);
+}
+
+// --- mul -----------------------------------------------------------------
+
+using MulOp =
+    StructuredOp<"mul", "Tensor", "out", &meta::structured_mul_Tensor::meta,
+                 EmitMul, Fast::kReal>;
+
+Tensor MulFunctional(const Tensor& self, const Tensor& other) {
+  if (IsComplexMul(self, other)) return ComplexMul(self, other, Tensor());
+  return MulOp::Functional(self, other);
+}
+Tensor& MulInplace(Tensor& self, const Tensor& other) {
+  if (IsComplexMul(self, other) && self.is_complex()) {
+    ComplexMul(self, other, self);
+    return self;
+  }
+  return MulOp::Inplace(self, other);
+}
+Tensor& MulOut(const Tensor& self, const Tensor& other, Tensor& out) {
+  if (IsComplexMul(self, other) && out.is_complex()) {
+    ComplexMul(self, other, out);
+    return out;
+  }
+  return MulOp::Out(self, other, out);
 }
 
 // --- Division ------------------------------------------------------------
@@ -462,8 +488,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   RegisterTensorForms<SubOp>(m, "sub", "out");
   m.impl("rsub.Tensor", &Rsub);
 
-  StructuredOp<"mul", "Tensor", "out", &meta::structured_mul_Tensor::meta,
-               EmitMul, Fast::kReal>::Register(m);
+  m.impl("mul.Tensor", &MulFunctional);
+  m.impl("mul_.Tensor", &MulInplace);
+  m.impl("mul.out", &MulOut);
   StructuredOp<"div", "Tensor", "out", &meta::structured_div_Tensor::meta,
                EmitBinary<PointwiseOp::kDiv>, Fast::kFloat>::Register(m);
   m.impl("div.Tensor_mode", &DivMode);

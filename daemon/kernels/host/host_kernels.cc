@@ -138,6 +138,8 @@ absl::Status RunHostKernel(const HostLaunch& launch, ThreadPool& pool) {
       return RunCtcLoss(launch, pool);
     case Kernel::kCtcLossBackward:
       return RunCtcLossBackward(launch, pool);
+    case Kernel::kFft:
+      return RunFft(launch, pool);
     case Kernel::kInvalid:
       break;
   }

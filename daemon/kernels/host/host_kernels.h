@@ -110,6 +110,7 @@ absl::Status RunPairDistanceBackward(const HostLaunch& launch,
 absl::Status RunReduceForeach(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunCtcLoss(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunCtcLossBackward(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunFft(const HostLaunch& launch, ThreadPool& pool);
 
 // The instruction set that the kernels chose: "avx512", "avx2", "baseline".
 // TVARANT_ISA in the environment may ask for a lower one.
