@@ -12,9 +12,7 @@ CaseList AllCases() {
   AddNormCases(cases);
   AddLossCases(cases);
   AddConvCases(cases);
-  AddChannelNormCases(cases);
-  AddPoolCases(cases);
-  AddResampleCases(cases);
+  AddVolumeCases(cases);
   AddIndexCases(cases);
   AddRandomCases(cases);
   AddPickCases(cases);
