@@ -135,7 +135,7 @@ Real BesselKe(Real order, Real x) {
 }
 
 Real BesselJ(int order, Real x) {
-  if (std::isinf(x)) return kNan;
+  if (!std::isfinite(x)) return kNan;
   return Integral([=](Real t) { return std::cos(order * t - x * std::sin(t)); },
                   0, 2 * kPi, 2000) /
          (2 * kPi);
