@@ -12,7 +12,9 @@ CaseList AllCases() {
   AddNormCases(cases);
   AddLossCases(cases);
   AddConvCases(cases);
-  AddVolumeCases(cases);
+  AddChannelNormCases(cases);
+  AddPoolCases(cases);
+  AddResampleCases(cases);
   AddIndexCases(cases);
   AddRandomCases(cases);
   AddPickCases(cases);

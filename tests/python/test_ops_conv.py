@@ -124,6 +124,21 @@ class TestFormats:
             **close(torch.float32),
         )
 
+    @pytest.mark.parametrize("channels", [5, 24, 70])
+    @pytest.mark.parametrize("stride", [1, 2])
+    def test_depthwise_channels_last(self, channels: int, stride: int) -> None:
+        x = make(2, channels, 9, 10).to(memory_format=torch.channels_last)
+        compare_gradients(
+            lambda x, w, b: F.conv2d(
+                x, w, b, stride, padding=1, groups=channels, dilation=stride
+            ),
+            x,
+            make(channels, 1, 3, 3),
+            make(channels),
+            **close(torch.float32),
+            strides=False,
+        )
+
     def test_channels_last_3d(self) -> None:
         x = make(2, 4, 5, 6, 7).to(memory_format=torch.channels_last_3d)
         w = make(6, 4, 3, 3, 3)

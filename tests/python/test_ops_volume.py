@@ -320,3 +320,32 @@ class TestUpsamplingEdges:
         ):
             with pytest.raises(RuntimeError):
                 call()
+
+
+class TestUnfold:
+    def test_columns_and_images(self) -> None:
+        for options in (
+            {"kernel_size": 3},
+            {"kernel_size": (2, 3), "padding": (1, 0), "stride": (2, 1)},
+            {"kernel_size": 2, "dilation": 2, "padding": 1},
+        ):
+            x = make(2, 3, 7, 8)
+            compare_gradients(lambda x, o=options: F.unfold(x, **o), x)
+            columns = F.unfold(x, **options)
+            compare_gradients(
+                lambda c, o=options: F.fold(c, (7, 8), **o),
+                columns,
+                **close(torch.float32),
+            )
+        compare_gradients(lambda x: F.unfold(x, 3), make(3, 7, 8))
+
+    def test_unpool(self) -> None:
+        def there_and_back(x: torch.Tensor) -> torch.Tensor:
+            y, where = F.max_pool2d(x, 2, return_indices=True)
+            return F.max_unpool2d(y, where, 2)
+
+        compare_gradients(there_and_back, make(2, 3, 6, 8))
+        y, where = F.max_pool3d(make(2, 3, 4, 6, 8), 2, return_indices=True)
+        compare(lambda y, i: F.max_unpool3d(y, i, 2), y, where)
+        with pytest.raises(RuntimeError):
+            F.max_unpool2d(y[0].to(DEVICE), where[0, :2].to(DEVICE), 2)

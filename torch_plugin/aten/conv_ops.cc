@@ -94,10 +94,13 @@ void Launch(Direction direction, const Convolution& conv, const Tensor& dst,
   launch.Run();
 }
 
-// Planes are convolved one by one where each channel has its own filter: they
-// must be contiguous to be fast.
-bool IsDepthwise(const Tensor& weight, int64_t groups) {
-  return groups > 1 && weight.size(1) == 1 && weight.size(0) == groups;
+// Each channel has its own filter: fast where planes are contiguous, or the
+// channels lie side by side in both images.
+bool NeedsPlanes(const Tensor& weight, int64_t groups, const Tensor& x,
+                 const Tensor& y) {
+  const bool depthwise =
+      groups > 1 && weight.size(1) == 1 && weight.size(0) == groups;
+  return depthwise && !(x.stride(1) == 1 && y.stride(1) == 1);
 }
 
 // y = conv(x), or the transposed one.
@@ -115,7 +118,7 @@ void Apply(const Convolution& conv, bool transposed, const Tensor& x,
   }
   const Direction direction =
       transposed ? Direction::kTranspose : Direction::kForward;
-  if (!IsDepthwise(weight, conv.groups)) {
+  if (!NeedsPlanes(weight, conv.groups, x, y)) {
     Launch(direction, conv, y, x, weight, bias);
     return;
   }
@@ -124,6 +127,14 @@ void Apply(const Convolution& conv, bool transposed, const Tensor& x,
     Launch(direction, conv, result, planes, weight, bias);
   });
 }
+
+bool IsHalf(const Tensor& tensor) {
+  return tensor.scalar_type() == ScalarType::Half ||
+         tensor.scalar_type() == ScalarType::BFloat16;
+}
+
+// Half types are widened once rather than in every pass over them.
+Tensor Wide(const Tensor& tensor) { return tensor.to(ScalarType::Float); }
 
 Tensor ConvolutionForward(const Tensor& input, const Tensor& weight,
                           const OptionalTensor& bias, IntArrayRef stride,
@@ -141,6 +152,14 @@ Tensor ConvolutionForward(const Tensor& input, const Tensor& weight,
                           groups);
   }
   CheckTypes(input, weight, bias);
+  if (IsHalf(input)) {
+    const OptionalTensor wide_bias =
+        bias.has_value() && bias->defined() ? Wide(*bias) : bias;
+    return ConvolutionForward(Wide(input), Wide(weight), wide_bias, stride,
+                              padding, dilation, transposed, output_padding,
+                              groups)
+        .to(input.scalar_type());
+  }
   const Convolution conv{stride,     padding,        dilation,
                          transposed, output_padding, groups};
   const Tensor result = EmptyImage(input, OutputSizes(input, weight, conv),
@@ -183,6 +202,15 @@ std::tuple<Tensor, Tensor, Tensor> ConvolutionBackward(
             results[2].toTensor()};
   }
   CheckTypes(input, weight, grad_output);
+  if (IsHalf(input)) {
+    auto [dx, dw, db] = ConvolutionBackward(
+        Wide(grad_output), Wide(input), Wide(weight), stride, padding, dilation,
+        transposed, output_padding, groups, output_mask);
+    for (Tensor* gradient : {&dx, &dw, &db}) {
+      if (gradient->defined()) *gradient = gradient->to(input.scalar_type());
+    }
+    return {dx, dw, db};
+  }
   const Convolution conv{stride,     padding,        dilation,
                          transposed, output_padding, groups};
   Tensor dinput, dweight, dbias;

@@ -1,4 +1,4 @@
-// im2col and col2im: images and columns as views of each other.
+// im2col and col2im: images and columns as views of each other; max_unpool.
 
 #include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
@@ -139,6 +139,83 @@ Tensor Col2im(const Tensor& self, IntArrayRef output_size,
                    out);
 }
 
+// --- max_unpool --------------------------------------------------------------
+
+// Puts each element where `indices` says in its plane of zeros.
+template <int64_t space>
+Tensor& PutBack(const Tensor& self, const Tensor& indices,
+                IntArrayRef output_size, const char* name, Tensor& out) {
+  TORCH_CHECK(indices.scalar_type() == ScalarType::Long,
+              "elements in indices should be type int64 but got: ",
+              indices.scalar_type());
+  TORCH_CHECK(output_size.size() == space, "There should be exactly ", space,
+              " elements in output_size, but got ", output_size.size(),
+              " elements.");
+  TORCH_CHECK(self.dim() == space + 1 || self.dim() == space + 2, "Input to ",
+              name, " should be a ", space + 1, "d or ", space + 2,
+              "d Tensor, but got a tensor with ", self.dim(), " dimensions.");
+  TORCH_CHECK(self.sizes() == indices.sizes(),
+              "Expected shape of indices to be same as that of the input "
+              "tensor (",
+              self.sizes(),
+              ") but got indices tensor with shape: ", indices.sizes());
+  at::DimVector sizes(self.sizes());
+  int64_t plane = 1, part = 1;
+  for (size_t i = 0; i < space; ++i) {
+    const size_t at = sizes.size() - space + i;
+    TORCH_CHECK(sizes[at] > 0, name,
+                "(): Expected input to have non-zero size for non-batch "
+                "dimensions, but got ",
+                self.sizes(), " with dimension ", at, " being empty.");
+    part *= sizes[at];
+    sizes[at] = output_size[i];
+    plane *= sizes[at];
+  }
+  ResizeOut(out, sizes, {},
+            self.options().memory_format(self.suggest_memory_format()));
+  if (out.numel() == 0) return out;
+  ThroughContiguous(out, [&](const Tensor& result) {
+    result.zero_();
+    const int64_t planes = self.numel() / part;
+    result.view({planes, plane})
+        .scatter_(1, indices.contiguous().view({planes, part}),
+                  self.contiguous().view({planes, part}));
+  });
+  return out;
+}
+
+Tensor& MaxUnpool2dOut(const Tensor& self, const Tensor& indices,
+                       IntArrayRef output_size, Tensor& out) {
+  return PutBack<2>(self, indices, output_size, "max_unpooling2d", out);
+}
+
+Tensor MaxUnpool2d(const Tensor& self, const Tensor& indices,
+                   IntArrayRef output_size) {
+  Tensor out = EmptyLikeOf(self, {0});
+  return MaxUnpool2dOut(self, indices, output_size, out);
+}
+
+Tensor& MaxUnpool3dOut(const Tensor& self, const Tensor& indices,
+                       IntArrayRef output_size, IntArrayRef stride,
+                       IntArrayRef padding, Tensor& out) {
+  TORCH_CHECK(stride.size() == 3,
+              "There should be exactly three elements (depth, height, width) "
+              "in stride, but got: ",
+              stride.size(), " elements.");
+  TORCH_CHECK(padding.size() == 3,
+              "There should be exactly three elements (depth, height, width) "
+              "in padding, but got: ",
+              padding.size(), " elements.");
+  return PutBack<3>(self, indices, output_size, "max_unpooling3d", out);
+}
+
+Tensor MaxUnpool3d(const Tensor& self, const Tensor& indices,
+                   IntArrayRef output_size, IntArrayRef stride,
+                   IntArrayRef padding) {
+  Tensor out = EmptyLikeOf(self, {0});
+  return MaxUnpool3dOut(self, indices, output_size, stride, padding, out);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -146,6 +223,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("im2col.out", TORCH_FN(Im2colOut));
   m.impl("col2im", TORCH_FN(Col2im));
   m.impl("col2im.out", TORCH_FN(Col2imOut));
+  m.impl("max_unpool2d", TORCH_FN(MaxUnpool2d));
+  m.impl("max_unpool2d.out", TORCH_FN(MaxUnpool2dOut));
+  m.impl("max_unpool3d", TORCH_FN(MaxUnpool3d));
+  m.impl("max_unpool3d.out", TORCH_FN(MaxUnpool3dOut));
 }
 
 }  // namespace tvarant::torch_plugin

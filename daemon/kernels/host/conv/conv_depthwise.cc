@@ -185,6 +185,78 @@ void DepthwiseAs(const ConvProblem& p, const ConvPadded& padded, int64_t item,
   }
 }
 
+// The taps that one point of the grid meets.
+struct MetTap {
+  int64_t x, weight;  // offsets
+};
+
+// `vectors` vectors of channels at one point.
+template <typename T, typename S, int vectors>
+TVARANT_INLINE void PointVectors(const S* x, const T* weights, const T* bias,
+                                 const MetTap* taps, int64_t num_taps, S* y) {
+  using V = Vec<T>;
+  V sum[vectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v) sum[v] = V::Load(bias + v * V::kLanes);
+  for (int64_t t = 0; t < num_taps; ++t) {
+    const S* from = x + taps[t].x;
+    const T* weight = weights + taps[t].weight;
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      sum[v] = Fma(V::Load(weight + v * V::kLanes),
+                   V::Load(from + v * V::kLanes), sum[v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v) sum[v].Store(y + v * V::kLanes);
+}
+
+// Rows (n, d, h) [begin, end) of y where channels lie side by side in x and y.
+// weights: [tap][channel], then [channel] of bias.
+template <typename T, typename S>
+void ChannelsAs(const ConvProblem& p, int64_t channels, const T* weights,
+                int64_t begin, int64_t end, char* scratch) {
+  constexpr int64_t kLanes = Vec<T>::kLanes;
+  const T* bias = weights + p.num_taps * channels;
+  MetTap* met = reinterpret_cast<MetTap*>(scratch);
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t h = row % p.grid[1], d = row / p.grid[1] % p.grid[0];
+    const int64_t n = row / p.grid[1] / p.grid[0];
+    const S* x = reinterpret_cast<const S*>(p.x.data) + n * p.x.batch_stride;
+    S* y = reinterpret_cast<S*>(p.y.data) + n * p.y.batch_stride +
+           d * p.y.strides[0] + h * p.y.strides[1];
+    for (int64_t w = 0; w < p.grid[2]; ++w, y += p.y.strides[2]) {
+      int64_t count = 0;
+      for (int64_t t = 0; t < p.num_taps; ++t) {
+        const int64_t x_d = d * p.step[0] + p.taps[t].start[0];
+        const int64_t x_h = h * p.step[1] + p.taps[t].start[1];
+        const int64_t x_w = w * p.step[2] + p.taps[t].start[2];
+        if (x_d < 0 || x_d >= p.x_size[0] || x_h < 0 || x_h >= p.x_size[1] ||
+            x_w < 0 || x_w >= p.x_size[2]) {
+          continue;
+        }
+        met[count++] = {
+            x_d * p.x.strides[0] + x_h * p.x.strides[1] + x_w * p.x.strides[2],
+            t * channels};
+      }
+      int64_t c = 0;
+      for (; c + 4 * kLanes <= channels; c += 4 * kLanes) {
+        PointVectors<T, S, 4>(x + c, weights + c, bias + c, met, count, y + c);
+      }
+      for (; c + kLanes <= channels; c += kLanes) {
+        PointVectors<T, S, 1>(x + c, weights + c, bias + c, met, count, y + c);
+      }
+      for (; c < channels; ++c) {
+        T sum = bias[c];
+        for (int64_t t = 0; t < count; ++t) {
+          sum += weights[met[t].weight + c] * Widen<T>(x[met[t].x + c]);
+        }
+        y[c] = Narrow<S>(sum);
+      }
+    }
+  }
+}
+
 // sums[t] += rows of dy times those of x that tap t meets. dy has whole
 // vectors, or `tail` more elements a row.
 template <typename T, int taps>
@@ -292,7 +364,29 @@ void DepthwiseWeight(const ConvProblem& p, const ConvPadded& padded,
   });
 }
 
+template <typename T>
+void DepthwiseChannels(const ConvProblem& p, int64_t channels,
+                       const char* weights, int64_t begin, int64_t end,
+                       char* scratch) {
+  ForStored<T>(p.dtype, [&](auto stored) {
+    ChannelsAs<T, decltype(stored)>(
+        p, channels, reinterpret_cast<const T*>(weights), begin, end, scratch);
+  });
+}
+
 }  // namespace
+
+void ConvDepthwiseChannelsF32(const ConvProblem& p, int64_t channels,
+                              const char* weights, int64_t begin, int64_t end,
+                              char* scratch) {
+  DepthwiseChannels<float>(p, channels, weights, begin, end, scratch);
+}
+
+void ConvDepthwiseChannelsF64(const ConvProblem& p, int64_t channels,
+                              const char* weights, int64_t begin, int64_t end,
+                              char* scratch) {
+  DepthwiseChannels<double>(p, channels, weights, begin, end, scratch);
+}
 
 void ConvDepthwiseWeightF32(const ConvProblem& p, const ConvPadded& padded,
                             char* scratch) {

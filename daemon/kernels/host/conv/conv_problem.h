@@ -83,6 +83,12 @@ struct ConvKernel {
   // One image of a problem of one row and one channel.
   void (*depthwise)(const ConvProblem& p, const ConvPadded& padded,
                     int64_t item, char* scratch);
+  // All groups of such a problem, where they lie side by side in x and y: rows
+  // (n, d, h) [begin, end). weights: [tap][group], then [group] of bias, in the
+  // computing type; scratch: 16 bytes a tap.
+  void (*depthwise_channels)(const ConvProblem& p, int64_t groups,
+                             const char* weights, int64_t begin, int64_t end,
+                             char* scratch);
   // The gradient of such a problem's weights.
   void (*depthwise_weight)(const ConvProblem& p, const ConvPadded& padded,
                            char* scratch);
@@ -106,6 +112,9 @@ TVARANT_DECLARE_FOR_ISAS(extern const ConvKernels kConvKernels);
   TVARANT_DECLARE_FOR_ISAS(                                                    \
       void ConvDepthwise##Type(const ConvProblem& p, const ConvPadded& padded, \
                                int64_t item, char* scratch))                   \
+  TVARANT_DECLARE_FOR_ISAS(void ConvDepthwiseChannels##Type(                   \
+      const ConvProblem& p, int64_t groups, const char* weights,               \
+      int64_t begin, int64_t end, char* scratch))                              \
   TVARANT_DECLARE_FOR_ISAS(void ConvDepthwiseWeight##Type(                     \
       const ConvProblem& p, const ConvPadded& padded, char* scratch))          \
   TVARANT_DECLARE_FOR_ISAS(void ConvWeight##Type(                              \

@@ -10,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/kernels/host/conv/conv_problem.h"
+#include "daemon/kernels/host/conv/depthwise.h"
+#include "daemon/kernels/host/conv/grouped_problem.h"
 #include "daemon/kernels/host/host_kernels.h"
 #include "daemon/kernels/host/isa.h"
 #include "daemon/kernels/host/scratch.h"
@@ -17,13 +19,9 @@
 namespace tvarant::host {
 namespace {
 
-// Products below which a second thread costs more than it brings.
-constexpr int64_t kProductsPerTask = 1 << 19;
 // A tile's packed columns and sums stay in the second-level cache.
 constexpr int64_t kTileBytes = 768 << 10;
 constexpr int64_t kMaxTileColumns = 1024;
-// Planes beyond this go through tiles.
-constexpr double kMaxPaddedElements = 1 << 24;
 // The gradient of the weights: rows, positions and sums of a task.
 constexpr int64_t kWeightRows = 128;
 constexpr int64_t kWeightPositions = 480;
@@ -47,22 +45,6 @@ Geometry GeometryOf(const HostLaunch& launch, const Tensor& input,
   return g;
 }
 
-// The problem of the first group and the way to the next one, in bytes.
-struct GroupedProblem {
-  ConvProblem first;
-  int64_t groups = 1;
-  int64_t x_step = 0, y_step = 0, weight_step = 0, bias_step = 0;
-
-  ConvProblem Group(int64_t g) const {
-    ConvProblem p = first;
-    p.x.data += g * x_step;
-    p.y.data += g * y_step;
-    p.weight += g * weight_step;
-    if (p.bias != nullptr) p.bias += g * bias_step;
-    return p;
-  }
-};
-
 ConvVolume VolumeOf(const Tensor& t) {
   ConvVolume v;
   v.data = t.data;
@@ -71,8 +53,6 @@ ConvVolume VolumeOf(const Tensor& t) {
   for (int i = 0; i < 3; ++i) v.strides[i] = t.strides[2 + i];
   return v;
 }
-
-int64_t BytesOf(DType dtype) { return static_cast<int64_t>(SizeOf(dtype)); }
 
 // Whether the three dimensions of space step like one.
 bool IsFlat(const ConvVolume& v, const int64_t* sizes) {
@@ -199,94 +179,6 @@ void SetBias(const HostLaunch& launch, GroupedProblem* all) {
   all->bias_step = all->first.rows * bias.strides[0] * BytesOf(bias.dtype);
 }
 
-absl::Status NoMemory(const HostLaunch& launch) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      NameOf(launch.kernel), ": no host memory for packed operands"));
-}
-
-bool PlanPadded(const ConvProblem& p, int64_t element_bytes, int64_t lanes,
-                ConvPadded* padded) {
-  if (p.rows != 1 || p.channels != 1 || p.num_taps == 0) return false;
-  int64_t size[3];
-  double elements = 1;
-  for (int i = 0; i < 3; ++i) {
-    int64_t low = p.taps[0].start[i], high = low;
-    for (int64_t t = 1; t < p.num_taps; ++t) {
-      low = std::min(low, p.taps[t].start[i]);
-      high = std::max(high, p.taps[t].start[i]);
-    }
-    padded->low[i] = low;
-    size[i] = high - low + (p.grid[i] - 1) * p.step[i] + 1;
-    elements *= static_cast<double>(size[i]);
-  }
-  if (elements > kMaxPaddedElements ||
-      static_cast<double>(p.step[2]) * static_cast<double>(lanes) >
-          kMaxPaddedElements / 4) {
-    return false;
-  }
-  padded->size[0] = size[0];
-  padded->size[1] = size[1];
-  padded->phase_size =
-      ((size[2] + p.step[2] - 1) / p.step[2] + lanes - 1) / lanes * lanes;
-  const double row = static_cast<double>(p.step[2] * padded->phase_size);
-  if (row * static_cast<double>(size[0] * size[1]) > 2 * kMaxPaddedElements) {
-    return false;
-  }
-  const int64_t all = size[0] * size[1] * p.step[2] * padded->phase_size;
-  // The plane, what is read beyond it, a line of y, the weights; offsets and
-  // sums of the taps.
-  padded->bytes = static_cast<size_t>(
-      element_bytes * (all + p.grid[2] + p.num_taps + 10 * lanes) +
-      (8 + element_bytes * lanes) * p.num_taps + 128);
-  return true;
-}
-
-absl::Status RunDepthwise(const HostLaunch& launch, const GroupedProblem& all,
-                          const ConvKernel& kernel, const ConvPadded& padded,
-                          ThreadPool& pool) {
-  const ConvProblem& p = all.first;
-  const int64_t work = p.columns() / p.batch * p.num_taps + 1;
-  std::atomic<bool> out_of_memory{false};
-  pool.ParallelFor(all.groups * p.batch,
-                   std::max<int64_t>(1, kProductsPerTask / 8 / work),
-                   [&](int64_t begin, int64_t end) {
-                     char* scratch = Scratch(padded.bytes);
-                     if (scratch == nullptr) {
-                       out_of_memory = true;
-                       return;
-                     }
-                     for (int64_t task = begin; task < end; ++task) {
-                       kernel.depthwise(all.Group(task % all.groups), padded,
-                                        task / all.groups, scratch);
-                     }
-                   });
-  return out_of_memory ? NoMemory(launch) : absl::OkStatus();
-}
-
-absl::Status RunDepthwiseWeight(const HostLaunch& launch,
-                                const GroupedProblem& all,
-                                const ConvKernel& kernel,
-                                const ConvPadded& padded, ThreadPool& pool) {
-  const ConvProblem& p = all.first;
-  const double work =
-      static_cast<double>(p.columns()) * static_cast<double>(p.num_taps);
-  std::atomic<bool> out_of_memory{false};
-  pool.ParallelFor(
-      all.groups,
-      std::max<int64_t>(1, static_cast<int64_t>(kProductsPerTask / 8 / work)),
-      [&](int64_t begin, int64_t end) {
-        char* scratch = Scratch(padded.bytes);
-        if (scratch == nullptr) {
-          out_of_memory = true;
-          return;
-        }
-        for (int64_t group = begin; group < end; ++group) {
-          kernel.depthwise_weight(all.Group(group), padded, scratch);
-        }
-      });
-  return out_of_memory ? NoMemory(launch) : absl::OkStatus();
-}
-
 int64_t RoundUp(int64_t x, int64_t step) {
   return (x + step - 1) / step * step;
 }
@@ -323,9 +215,10 @@ absl::Status RunProblem(const HostLaunch& launch, GroupedProblem all,
   const int64_t bytes = wide ? 8 : 4;
   const ConvKernels& kernels = TVARANT_FOR_ISA(kConvKernels);
   const ConvKernel& kernel = wide ? kernels.f64 : kernels.f32;
-  ConvPadded padded;
-  if (PlanPadded(p, bytes, kernel.lanes, &padded)) {
-    return RunDepthwise(launch, all, kernel, padded, pool);
+  if (IsDepthwise(p)) {
+    bool done = false;
+    const absl::Status status = RunDepthwise(launch, all, kernel, pool, &done);
+    if (done) return status;
   }
   Flatten(&p);
 
@@ -424,9 +317,11 @@ absl::Status RunConvolutionWeight(const HostLaunch& launch, ThreadPool& pool) {
   const bool wide = p.dtype == DType::kFloat64;
   const ConvKernels& kernels = TVARANT_FOR_ISA(kConvKernels);
   const ConvKernel& kernel = wide ? kernels.f64 : kernels.f32;
-  ConvPadded padded;
-  if (p.columns() > 0 && PlanPadded(p, wide ? 8 : 4, kernel.lanes, &padded)) {
-    return RunDepthwiseWeight(launch, all, kernel, padded, pool);
+  if (IsDepthwise(p) && p.columns() > 0) {
+    bool done = false;
+    const absl::Status status =
+        RunDepthwiseWeight(launch, all, kernel, pool, &done);
+    if (done) return status;
   }
   Flatten(&p);
 
