@@ -51,7 +51,7 @@ void Run(const HostLaunch& launch, const base::StridedLoop<3>& lines,
   const int64_t blocks = (width + block - 1) / block;
   const int64_t steps[3] = {values.strides[dim], indices.strides[dim],
                             x.strides[dim]};
-  pool.ParallelFor(
+  pool.ParallelForOrCancel(
       lines.num_rows() * blocks,
       std::max<int64_t>(1, kElementsPerTask / (length * block)),
       [&](int64_t begin, int64_t end) {

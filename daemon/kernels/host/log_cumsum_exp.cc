@@ -31,7 +31,7 @@ void Run(const HostLaunch& launch, const base::StridedLoop<2>& lines,
   const Tensor& x = launch.src[0];
   const int dim = static_cast<int>(launch.ints[0]);
   const int64_t length = x.sizes[dim];
-  pool.ParallelFor(
+  pool.ParallelForOrCancel(
       lines.num_rows() * lines.inner_size(),
       std::max<int64_t>(1, kElementsPerTask / length),
       [&](int64_t begin, int64_t end) {

@@ -127,7 +127,7 @@ void RunBags(Bags& bags, ThreadPool& pool) {
   const int64_t elements =
       std::max<int64_t>(1, width) *
       std::max<int64_t>(1, bags.index.sizes[0] / std::max<int64_t>(1, count));
-  pool.ParallelFor(
+  pool.ParallelForOrCancel(
       count, std::max<int64_t>(1, kElementsPerTask / elements),
       [&](int64_t begin, int64_t end) {
         auto* sum = reinterpret_cast<ValueType<T>*>(

@@ -73,7 +73,7 @@ absl::Status RunGather(const HostLaunch& launch, ThreadPool& pool) {
     using E = decltype(element);
     E* dst = reinterpret_cast<E*>(y.data);
     const E* src = reinterpret_cast<const E*>(x.data);
-    pool.ParallelFor(
+    pool.ParallelForOrCancel(
         loop.num_rows() * pieces, kElementsPerTask / piece,
         [&](int64_t begin, int64_t end) {
           for (int64_t task = begin; task < end; ++task) {

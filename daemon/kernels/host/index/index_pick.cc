@@ -99,7 +99,7 @@ absl::Status RunIndexPick(const HostLaunch& launch, ThreadPool& pool) {
   const int64_t parts = (slice + part - 1) / part;
   ForElementSize(SizeOf(x.dtype), [&](auto element) {
     using E = decltype(element);
-    pool.ParallelFor(
+    pool.ParallelForOrCancel(
         blocks * parts, std::max<int64_t>(1, kElementsPerTask / (block * part)),
         [&](int64_t begin, int64_t end) {
           int64_t from[IndexPlaces::kBlock], to[IndexPlaces::kBlock];

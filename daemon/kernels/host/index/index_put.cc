@@ -156,14 +156,14 @@ void PutAll(Put put, int64_t extent, ThreadPool& pool) {
     // Looking at all places in each thread costs more than it saves.
     PutPart<mode, T>(put, 0, slice, 0, extent);
   } else if (slice >= kMinSlicePart * threads) {
-    pool.ParallelFor(slice, (slice + threads - 1) / threads,
-                     [&](int64_t begin, int64_t end) {
-                       PutPart<mode, T>(put, begin, end, 0, extent);
-                     });
+    pool.ParallelForOrCancel(slice, (slice + threads - 1) / threads,
+                             [&](int64_t begin, int64_t end) {
+                               PutPart<mode, T>(put, begin, end, 0, extent);
+                             });
   } else {
     const int64_t part = (extent + threads - 1) / threads;
     put.resolved = ResolveAll(put.places, pool);
-    pool.ParallelFor(threads, 1, [&](int64_t begin, int64_t end) {
+    pool.ParallelForOrCancel(threads, 1, [&](int64_t begin, int64_t end) {
       PutPart<mode, T>(put, 0, slice, begin * part,
                        std::min(extent, end * part));
     });

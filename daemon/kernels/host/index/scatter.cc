@@ -126,17 +126,20 @@ void PutAll(const Lines& lines, ThreadPool& pool) {
   if (is_large && num_lines < threads &&
       num_lines * lines.count > 2 * kElementsPerTask) {
     const int64_t part = (size + threads - 1) / threads;
-    pool.ParallelFor(threads, 1, [&](int64_t begin, int64_t end) {
+    pool.ParallelForOrCancel(threads, 1, [&](int64_t begin, int64_t end) {
       PutLines<mode, T>(lines, 0, num_lines, begin * part,
                         std::min(size, end * part));
     });
     return;
   }
-  pool.ParallelFor(num_lines,
-                   std::max<int64_t>(16, kElementsPerTask / lines.count),
-                   [&](int64_t begin, int64_t end) {
-                     PutLines<mode, T>(lines, begin, end, 0, size);
-                   });
+  // Neighbouring lines share cache lines, which threads should not.
+  const int64_t share =
+      std::clamp<int64_t>((num_lines + threads - 1) / threads, 1, kBlock);
+  pool.ParallelForOrCancel(num_lines,
+                           std::max(share, kElementsPerTask / lines.count),
+                           [&](int64_t begin, int64_t end) {
+                             PutLines<mode, T>(lines, begin, end, 0, size);
+                           });
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ bool Run(const HostLaunch& launch, const base::StridedLoop<3>& loop,
   const int64_t n = x.sizes[dim], step = x.strides[dim];
   const bool sorts = what == OrderStatistic::kMode;
   std::atomic<bool> have_memory{true};
-  pool.ParallelFor(
+  pool.ParallelForOrCancel(
       loop.num_rows() * loop.inner_size(),
       std::max<int64_t>(1, kElementsPerTask / n),
       [&](int64_t begin, int64_t end) {

@@ -104,7 +104,7 @@ void Run(const HostLaunch& launch, BadIndex* bad, ThreadPool& pool) {
       {y.strides, values.strides, shared ? kNone : sequence_strides,
        shared ? kNone : sorter_strides});
   loop.Coalesce();
-  pool.ParallelFor(
+  pool.ParallelForOrCancel(
       y.numel(), kElementsPerTask, [&](int64_t begin, int64_t end) {
         int64_t hint = -1, last_place = -kNear;
         ForEachRun(loop, begin, end, [&](const auto& at, int64_t, int64_t n) {

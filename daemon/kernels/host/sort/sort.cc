@@ -142,7 +142,7 @@ bool Run(const Lines& lines, ThreadPool& pool) {
     return true;
   }
   std::atomic<bool> have_memory{true};
-  pool.ParallelFor(
+  pool.ParallelForOrCancel(
       lines.count(), std::max<int64_t>(1, kElementsPerTask / n),
       [&](int64_t begin, int64_t end) {
         E* a = reinterpret_cast<E*>(Scratch(select ? bytes : 2 * bytes));
