@@ -208,19 +208,16 @@ Tensor& IndexOut(const Tensor& self, const IndexList& list, Tensor& out) {
 
 Tensor& IndexPut(Tensor& self, const IndexList& list, const Tensor& given,
                  bool accumulate, bool unsafe) {
-  if (!Supported(self, list) || (accumulate && LacksKernels(self))) {
+  // Writing to an expanded tensor is deprecated, and what comes of it is left
+  // to PyTorch.
+  if (!Supported(self, list) || (accumulate && LacksKernels(self)) ||
+      at::has_internal_overlap(self) == at::MemOverlap::Yes) {
     return FallbackInto(self, "_index_put_impl_", "", self, list, given,
                         accumulate, unsafe);
   }
   TORCH_CHECK_INDEX(static_cast<int64_t>(list.size()) <= self.dim(),
                     "too many indices for tensor of dimension ", self.dim(),
                     " (got ", list.size(), ")");
-  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
-    TORCH_WARN(
-        "Use of index_put_ on expanded tensors is deprecated. Please clone() "
-        "the tensor before performing this operation. This also applies to "
-        "advanced indexing e.g. tensor[indices] = tensor");
-  }
   if (!accumulate) {
     const auto [fills, mask] =
         at::native::canDispatchToMaskedFill(self, list, given);

@@ -21,12 +21,8 @@ using Bags = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 enum BagMode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
 
 void CheckIndexType(const char* op, const char* name, const Tensor& tensor) {
-  TORCH_CHECK(tensor.scalar_type() == ScalarType::Long ||
-                  tensor.scalar_type() == ScalarType::Int,
-              "Expected tensor for argument ", name,
-              " to have one of the following scalar types: Long, Int; but got ",
-              tensor.toString(), " instead (while checking arguments for ", op,
-              ")");
+  at::checkScalarTypes(op, at::TensorArg(tensor, name, 1),
+                       {ScalarType::Long, ScalarType::Int});
 }
 
 // (result, the bag of each index, sizes of the bags, rows of the maxima)

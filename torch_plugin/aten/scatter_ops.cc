@@ -336,14 +336,8 @@ Tensor& IndexFillWith(Tensor& self, int64_t dim, const Tensor& index,
   DeviceCheck("wrapper_PrivateUse1_int_Scalar_index_fill_")
       .Add(self, "self")
       .Add(index, "index");
-  TORCH_CHECK_INDEX(index.scalar_type() == ScalarType::Long ||
-                        index.scalar_type() == ScalarType::Int,
-                    "index_fill_(): Expected dtype int32/int64 for index.");
-  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
-    TORCH_WARN(
-        "Use of index_fill_ on expanded tensors is deprecated. Please clone() "
-        "the tensor before performing this operation.");
-  }
+  TORCH_CHECK_INDEX(index.scalar_type() == ScalarType::Long,
+                    "index_fill_(): Expected dtype int64 for index.");
   if (!self.is_complex() && value.isComplex()) {
     TORCH_CHECK(false,
                 "index_fill_(): Converting complex Scalar to non-complex type "
@@ -351,7 +345,8 @@ Tensor& IndexFillWith(Tensor& self, int64_t dim, const Tensor& index,
   }
   at::assert_no_overlap(self, index);
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
-  if (ToDType(self.scalar_type()) == DType::kInvalid) {
+  if (ToDType(self.scalar_type()) == DType::kInvalid ||
+      at::has_internal_overlap(self) == at::MemOverlap::Yes) {
     return FallbackInto(self, "index_fill_", "int_Scalar", self, dim, index,
                         value);
   }
@@ -473,10 +468,11 @@ Tensor& PutAll(Tensor& self, const Tensor& index, const Tensor& source,
       "got self.device = ",
       self.device(), ", index.device = ", index.device(),
       ", and source.device = ", source.device());
-  TORCH_CHECK(source.numel() == index.numel(),
-              "put_(): Expected source and index to have the same number of "
-              "elements, but got source.numel() = ",
-              source.numel(), ", index.numel() = ", index.numel());
+  TORCH_CHECK_INDEX(
+      source.numel() == index.numel(),
+      "put_(): Expected source and index to have the same number of elements, "
+      "but got source.numel() = ",
+      source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(!(self.numel() == 0 && index.numel() != 0),
                     "put_(): Tried to put elements into an empty tensor");
   if (ToDType(self.scalar_type()) == DType::kInvalid ||

@@ -237,8 +237,7 @@ Tensor& HistcOut(const Tensor& self, int64_t bins, const Scalar& min,
   DeviceCheck("wrapper_PrivateUse1_out_histc_out")
       .Add(out, "out")
       .Add(self, "self");
-  TORCH_CHECK(bins > 0,
-              "torch.histogramdd(): Number of bins must be > 0 but got ", bins,
+  TORCH_CHECK(bins > 0, "torch.histogram(): bins must be > 0, but got ", bins,
               " for dimension 0");
   double low = min.toDouble(), high = max.toDouble();
   if (low == high && self.numel() > 0) {
@@ -251,10 +250,8 @@ Tensor& HistcOut(const Tensor& self, int64_t bins, const Scalar& min,
     high += 1;
   }
   TORCH_CHECK(std::isfinite(low) && std::isfinite(high),
-              "torch.histogramdd(): dimension 0's range [", low, ", ", high,
-              "] is not finite");
-  TORCH_CHECK(low <= high, "torch.histogramdd(): dimension 0's range [", low,
-              ", ", high, "] is not increasing");
+              "torch.histc: range of [", low, ", ", high, "] is not finite");
+  TORCH_CHECK(low < high, "torch.histc: max must be larger than min");
   at::native::resize_output(out, {bins});
   LaunchHistogram(out, self, Tensor(), true, low, high);
   return out;

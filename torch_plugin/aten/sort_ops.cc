@@ -182,12 +182,9 @@ void CheckPair(const char* op, const Tensor& self, const Tensor& values,
       .Add(indices, "indices")
       .Add(self, "self");
   TORCH_CHECK(values.scalar_type() == self.scalar_type(),
-              "Expected object of scalar type ", self.scalar_type(),
-              " but got scalar type ", values.scalar_type(),
-              " for argument 'values'");
+              "output values must be of same type as input");
   TORCH_CHECK(indices.scalar_type() == ScalarType::Long,
-              "Expected object of scalar type Long but got scalar type ",
-              indices.scalar_type(), " for argument 'indices'");
+              "output indices must be of scalar type Long");
   at::assert_no_internal_overlap(values);
   at::assert_no_internal_overlap(indices);
   at::assert_no_overlap(self, values);

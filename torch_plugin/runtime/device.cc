@@ -77,6 +77,15 @@ DeviceImpl& GetSlowly(c10::DeviceIndex index) {
   return *made;
 }
 
+// Kernels whose ops raise no IndexError for an index out of range. The text
+// begins with the kernel's name.
+bool IsRuntimeErrorOfPyTorch(const std::string& text) {
+  for (const char* kernel : {"gather:", "scatter:", "embedding_bag:"}) {
+    if (text.rfind(kernel, 0) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void ThrowStatus(const client::Status& status) {
@@ -85,6 +94,7 @@ void ThrowStatus(const client::Status& status) {
     case client::Code::kResourceExhausted:
       TORCH_CHECK_WITH(OutOfMemoryError, false, text);
     case client::Code::kOutOfRange:
+      TORCH_CHECK(!IsRuntimeErrorOfPyTorch(text), text);
       TORCH_CHECK_INDEX(false, text);
     case client::Code::kUnimplemented:
       TORCH_CHECK_NOT_IMPLEMENTED(false, text);

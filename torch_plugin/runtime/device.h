@@ -26,8 +26,8 @@
 namespace tvarant::torch_plugin {
 
 // Raises the PyTorch error that fits a client status: OutOfMemoryError for
-// kResourceExhausted, IndexError for kOutOfRange, NotImplementedError for
-// kUnimplemented, RuntimeError else.
+// kResourceExhausted, IndexError for kOutOfRange (but where PyTorch's op raises
+// none), NotImplementedError for kUnimplemented, RuntimeError else.
 [[noreturn]] void ThrowStatus(const client::Status& status);
 
 #define TVARANT_THROW_IF_ERROR(expr)                        \
