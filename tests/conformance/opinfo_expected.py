@@ -44,3 +44,7 @@ RANDOM: frozenset[str] = frozenset(
 UNINITIALISED: frozenset[str] = frozenset(
     "empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split()
 )
+
+# Give places last, and of equal elements the CPU gives any: stable forms are
+# compared by test_ops_sort.py.
+PLACES: frozenset[str] = frozenset("argsort kthvalue mode sort topk".split())

@@ -18,6 +18,7 @@ from opinfo_checks import Entry, full_name, run
 from opinfo_expected import (
     EXPECTED_FAILURES,
     LOOSE,
+    PLACES,
     RANDOM,
     SKIPPED,
     UNINITIALISED,
@@ -59,7 +60,7 @@ def entry_of(op: Any, dtype: torch.dtype) -> Entry:
     name = full_name(op)
     factor = LOOSE.get(label_of(op, dtype)) or LOOSE.get(name, 1.0)
     values = name not in RANDOM and name not in UNINITIALISED
-    return Entry(op, dtype, factor, values)
+    return Entry(op, dtype, factor, values, name not in PLACES)
 
 
 def pairs() -> list[tuple[Any, torch.dtype]]:
@@ -95,7 +96,7 @@ def test_op(op: Any, dtype: torch.dtype) -> None:
 
 def test_lists_name_real_entries() -> None:
     names = {full_name(op) for op in op_db} | {label_of(*pair) for pair in pairs()}
-    for listed in (EXPECTED_FAILURES, SKIPPED, LOOSE, RANDOM, UNINITIALISED):
+    for listed in (EXPECTED_FAILURES, SKIPPED, LOOSE, PLACES, RANDOM, UNINITIALISED):
         assert not set(listed) - names
 
 
