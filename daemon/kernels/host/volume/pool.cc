@@ -96,7 +96,8 @@ absl::Status RunForward(const HostLaunch& launch, const PoolPlan& plan,
                         Loop planes, Loop channels, ThreadPool& pool) {
   const Tensor& x = launch.src[0];
   if (launch.dst[0].numel() == 0) return absl::OkStatus();
-  const double row_bytes = 16 * static_cast<double>(plan.small_size[2]);
+  // A row of windows, one of results, one of places.
+  const double row_bytes = 48 * static_cast<double>(plan.small_size[2]);
   if (ChannelsSideBySide(x)) {
     const int64_t rows = plan.batch * plan.small_size[0] * plan.small_size[1];
     const double cost = CostOf(plan) * static_cast<double>(plan.channels) *
@@ -142,7 +143,9 @@ absl::Status RunAvgPoolBackward(const HostLaunch& launch, ThreadPool& pool) {
   const bool half = SizeOf(plan.dtype) == 2;
   return Run(launch, plan, TVARANT_FOR_ISA(kPoolKernels).average_backward,
              plan.batch * plan.channels, CostOf(plan),
-             half ? 4 * VolumeOf(plan.large_size) : 0, pool);
+             32 * static_cast<double>(plan.small_size[2]) +
+                 (half ? 4 * VolumeOf(plan.large_size) : 0),
+             pool);
 }
 
 }  // namespace tvarant::host

@@ -102,6 +102,13 @@ Window WindowOf(const PoolPlan& p, int dim, int64_t at) {
           p.count_padding ? with_padding : Max(end - begin, 0)};
 }
 
+// The windows of a row, in scratch before the row itself; returns its end.
+char* WindowsOfRow(const PoolPlan& p, char* scratch) {
+  Window* windows = reinterpret_cast<Window*>(scratch);
+  for (int64_t i = 0; i < p.small_size[2]; ++i) windows[i] = WindowOf(p, 2, i);
+  return reinterpret_cast<char*>(windows + p.small_size[2]);
+}
+
 TVARANT_INLINE int64_t DivisorOf(const PoolPlan& p, const Window& d,
                                  const Window& h, const Window& w) {
   return p.divisor != 0 ? p.divisor : d.counted * h.counted * w.counted;
@@ -181,14 +188,14 @@ int64_t PlaneOffset(const PoolVolume& v, int64_t plane, int64_t channels) {
 // A row of outputs of one plane: the best value of each and where it is.
 template <typename S>
 void MaxRow(const PoolPlan& p, const S* x, const Window& d, const Window& h,
-            S* best, int64_t* where) {
+            const Window* windows, S* best, int64_t* where) {
   const int64_t out = p.small_size[2];
   const int64_t row_size = p.large_size[2], plane = p.large_size[1] * row_size;
   const int64_t step = p.large.strides[4];
   const int64_t base = d.begin * plane + h.begin * row_size;
   if (p.adaptive) {
     for (int64_t i = 0; i < out; ++i) {
-      const Window w = WindowOf(p, 2, i);
+      const Window& w = windows[i];
       best[i] = Lowest<S>();
       where[i] = base + w.begin;
       for (int64_t z = d.begin; z < d.end; ++z) {
@@ -206,7 +213,7 @@ void MaxRow(const PoolPlan& p, const S* x, const Window& d, const Window& h,
   }
   for (int64_t i = 0; i < out; ++i) {
     best[i] = Lowest<S>();
-    where[i] = base + Min(WindowOf(p, 2, i).begin, row_size - 1);
+    where[i] = base + Min(windows[i].begin, row_size - 1);
   }
   const Range taps = TapsOf(p);
   for (int64_t z = d.begin; z < d.end; z += d.step) {
@@ -229,7 +236,8 @@ void MaxRow(const PoolPlan& p, const S* x, const Window& d, const Window& h,
 }
 
 void MaxPlanes(const PoolPlan& p, int64_t begin, int64_t end, char* scratch) {
-  int64_t* where = reinterpret_cast<int64_t*>(scratch);
+  const Window* windows = reinterpret_cast<const Window*>(scratch);
+  int64_t* where = reinterpret_cast<int64_t*>(WindowsOfRow(p, scratch));
   ForStored(p.dtype, [&](auto stored) {
     using S = decltype(stored);
     S* best = reinterpret_cast<S*>(where + p.small_size[2]);
@@ -239,7 +247,7 @@ void MaxPlanes(const PoolPlan& p, int64_t begin, int64_t end, char* scratch) {
       for (int64_t d = 0; d < p.small_size[0]; ++d) {
         const Window window_d = WindowOf(p, 0, d);
         for (int64_t h = 0; h < p.small_size[1]; ++h) {
-          MaxRow<S>(p, x, window_d, WindowOf(p, 1, h), best, where);
+          MaxRow<S>(p, x, window_d, WindowOf(p, 1, h), windows, best, where);
           S* y = reinterpret_cast<S*>(p.small.data) +
                  PlaneOffset(p.small, plane, p.channels) +
                  d * p.small.strides[2] + h * p.small.strides[3];
@@ -326,10 +334,12 @@ void MaxChannels(const PoolPlan& p, int64_t begin, int64_t end, char*) {
 
 void AveragePlanes(const PoolPlan& p, int64_t begin, int64_t end,
                    char* scratch) {
+  const Window* windows = reinterpret_cast<const Window*>(scratch);
+  char* row_data = WindowsOfRow(p, scratch);
   ForAveraged(p.dtype, [&](auto stored) {
     using S = decltype(stored);
     using T = Wide<S>;
-    T* sum = reinterpret_cast<T*>(scratch);
+    T* sum = reinterpret_cast<T*>(row_data);
     const int64_t out = p.small_size[2], step = p.large.strides[4];
     for (int64_t plane = begin; plane < end; ++plane) {
       const S* x = reinterpret_cast<const S*>(p.large.data) +
@@ -343,7 +353,7 @@ void AveragePlanes(const PoolPlan& p, int64_t begin, int64_t end,
             const S* from = x + z * p.large.strides[2] + y * p.large.strides[3];
             if (p.adaptive) {
               for (int64_t i = 0; i < out; ++i) {
-                const Window w = WindowOf(p, 2, i);
+                const Window& w = windows[i];
                 for (int64_t j = w.begin; j < w.end; ++j) {
                   sum[i] += Widen(from[j * step]);
                 }
@@ -364,7 +374,7 @@ void AveragePlanes(const PoolPlan& p, int64_t begin, int64_t end,
                PlaneOffset(p.small, plane, p.channels) +
                d * p.small.strides[2] + h * p.small.strides[3];
         for (int64_t i = 0; i < out; ++i) {
-          const Window w = WindowOf(p, 2, i);
+          const Window& w = windows[i];
           const int64_t divisor = DivisorOf(p, wd, wh, w);
           const bool empty = wd.begin >= wd.end || wh.begin >= wh.end ||
                              w.begin >= w.end || divisor == 0;
@@ -414,14 +424,14 @@ void AverageChannels(const PoolPlan& p, int64_t begin, int64_t end, char*) {
 // One plane of the gradient, summed in place or in `sums`.
 template <typename S>
 void AverageBackwardPlane(const PoolPlan& p, const S* dy, Wide<S>* sums,
-                          const int64_t* strides) {
+                          const int64_t* strides, const Window* windows) {
   using T = Wide<S>;
   for (int64_t d = 0; d < p.small_size[0]; ++d) {
     const Window wd = WindowOf(p, 0, d);
     for (int64_t h = 0; h < p.small_size[1]; ++h) {
       const Window wh = WindowOf(p, 1, h);
       for (int64_t w = 0; w < p.small_size[2]; ++w) {
-        const Window ww = WindowOf(p, 2, w);
+        const Window& ww = windows[w];
         const int64_t divisor = DivisorOf(p, wd, wh, ww);
         if (divisor == 0) continue;
         const T share =
@@ -443,6 +453,8 @@ void AverageBackwardPlane(const PoolPlan& p, const S* dy, Wide<S>* sums,
 
 void AverageBackwardPlanes(const PoolPlan& p, int64_t begin, int64_t end,
                            char* scratch) {
+  const Window* windows = reinterpret_cast<const Window*>(scratch);
+  char* plane_data = WindowsOfRow(p, scratch);
   ForAveraged(p.dtype, [&](auto stored) {
     using S = decltype(stored);
     using T = Wide<S>;
@@ -453,7 +465,7 @@ void AverageBackwardPlanes(const PoolPlan& p, int64_t begin, int64_t end,
       S* dx = reinterpret_cast<S*>(p.large.data) +
               PlaneOffset(p.large, plane, p.channels);
       constexpr bool kInPlace = __is_same(S, T);
-      T* sums = reinterpret_cast<T*>(scratch);
+      T* sums = reinterpret_cast<T*>(plane_data);
       int64_t strides[3] = {p.large_size[1] * size, size, 1};
       if constexpr (kInPlace) {
         sums = dx;
@@ -465,7 +477,7 @@ void AverageBackwardPlanes(const PoolPlan& p, int64_t begin, int64_t end,
           for (int64_t k = 0; k < size; ++k) to[k * strides[2]] = T(0);
         }
       }
-      AverageBackwardPlane<S>(p, dy, sums, strides);
+      AverageBackwardPlane<S>(p, dy, sums, strides, windows);
       if constexpr (!kInPlace) {
         for (int64_t i = 0; i < p.large_size[0]; ++i) {
           for (int64_t j = 0; j < p.large_size[1]; ++j) {

@@ -29,6 +29,8 @@ struct PoolPlan {
   int64_t divisor = 0;  // 0: the number of elements
 };
 
+// scratch: for planes 48 bytes an output of a row; for the gradient 32 bytes
+// and, if half, a plane in float.
 struct PoolKernels {
   // small = max(large), indices: planes [begin, end).
   void (*max)(const PoolPlan& plan, int64_t begin, int64_t end, char* scratch);
