@@ -22,9 +22,9 @@ bool HasF16c() {
 Isa DetectIsa() {
 #if defined(__x86_64__)
   // __builtin_cpu_supports asks the operating system's state mask too.
-  const bool avx2 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("bmi2") && HasF16c();
+  const bool avx2 = __builtin_cpu_supports("avx2") &&
+                    __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi2") && HasF16c();
   if (!avx2) return Isa::kBaseline;
   const bool avx512 =
       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -32,6 +32,16 @@ Isa DetectIsa() {
   return avx512 ? Isa::kAvx512 : Isa::kAvx2;
 #else
   return Isa::kBaseline;
+#endif
+}
+
+bool DetectBFloat16() {
+#if defined(__x86_64__)
+  // Leaf 7, subleaf 1. Its state is that of AVX-512.
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & (1u << 5)) != 0;
+#else
+  return false;
 #endif
 }
 
@@ -79,6 +89,11 @@ const char* NameOf(Isa isa) {
       break;
   }
   return "baseline";
+}
+
+bool HasBFloat16() {
+  static const bool found = DetectBFloat16();
+  return found && CurrentIsa() == Isa::kAvx512;
 }
 
 }  // namespace tvarant::host

@@ -21,6 +21,10 @@ Isa BestIsa();
 // The set in use.
 Isa CurrentIsa();
 
+// Whether the CPU multiplies pairs of bfloat16 (AVX512_BF16), and the set in
+// use is AVX-512.
+bool HasBFloat16();
+
 // Chooses a set, at most BestIsa(). For tests and benchmarks, while no kernel
 // runs.
 void SetIsaForTesting(Isa isa);

@@ -122,7 +122,10 @@ absl::Status RunGemm(const HostLaunch& launch, ThreadPool& pool) {
   const GemmKernel* kernel = nullptr;
   switch (compute) {
     case ComputeClass::kF32:
-      kernel = &kernels.f32;
+      kernel = a.dtype == DType::kBFloat16 && b.dtype == DType::kBFloat16 &&
+                       kernels.bf16.tile != nullptr && HasBFloat16()
+                   ? &kernels.bf16
+                   : &kernels.f32;
       break;
     case ComputeClass::kF64:
       kernel = &kernels.f64;
@@ -181,29 +184,31 @@ absl::Status RunGemm(const HostLaunch& launch, ThreadPool& pool) {
                               products_per_tile));
   const auto run = few_rows ? kernel->few_rows : kernel->tile;
   std::atomic<bool> out_of_memory{false};
-  pool.ParallelForOrCancel(batch * tiles, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t item = task / tiles;
-      const int64_t row = task % tiles / grid.across * grid.tile_rows;
-      const int64_t col = task % tiles % grid.across * grid.tile_cols;
-      const GemmRange range{row, std::min(g.m, row + grid.tile_rows), col,
-                            std::min(g.n, col + grid.tile_cols)};
-      GemmProblem part = g;
-      part.a.data += item * strides.a * SizeOf(g.a.dtype);
-      part.b.data += item * strides.b * SizeOf(g.b.dtype);
-      part.c.data += item * strides.c * SizeOf(g.c.dtype);
-      if (has_bias) {
-        part.bias.data += item * strides.bias * SizeOf(g.bias.dtype);
-      }
-      char* scratch = Scratch(few_rows ? kFewRowsScratchBytes
-                                       : kernel->scratch_bytes(part, range));
-      if (scratch == nullptr) {
-        out_of_memory = true;
-        return;
-      }
-      run(part, range, scratch);
-    }
-  });
+  pool.ParallelForOrCancel(
+      batch * tiles, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task) {
+          const int64_t item = task / tiles;
+          const int64_t row = task % tiles / grid.across * grid.tile_rows;
+          const int64_t col = task % tiles % grid.across * grid.tile_cols;
+          const GemmRange range{row, std::min(g.m, row + grid.tile_rows), col,
+                                std::min(g.n, col + grid.tile_cols)};
+          GemmProblem part = g;
+          part.a.data += item * strides.a * SizeOf(g.a.dtype);
+          part.b.data += item * strides.b * SizeOf(g.b.dtype);
+          part.c.data += item * strides.c * SizeOf(g.c.dtype);
+          if (has_bias) {
+            part.bias.data += item * strides.bias * SizeOf(g.bias.dtype);
+          }
+          char* scratch =
+              Scratch(few_rows ? kFewRowsScratchBytes
+                               : kernel->scratch_bytes(part, range));
+          if (scratch == nullptr) {
+            out_of_memory = true;
+            return;
+          }
+          run(part, range, scratch);
+        }
+      });
   if (out_of_memory) {
     return absl::ResourceExhaustedError(
         "gemm_bias_act: no host memory for packed operands");

@@ -1,5 +1,6 @@
 #include "daemon/kernels/host/gemm/gemm_tile.h"
 
+#include "daemon/kernels/host/gemm/gemm_bfloat16.h"
 #include "daemon/kernels/host/gemm/gemm_element.h"
 #include "daemon/kernels/host/gemm/gemm_epilogue.h"
 #include "daemon/kernels/host/gemm/gemm_few_rows.h"
@@ -10,10 +11,33 @@
 namespace tvarant::host::TVARANT_ISA {
 namespace {
 
+// How a computing type is packed and multiplied.
+template <typename T>
+struct Plain {
+  using Sum = T;                   // what the register tile adds up
+  using Packed = T;                // an element of a panel
+  static constexpr int kStep = 1;  // values of k in an element
+
+  template <int lines>
+  static void PackRows(const GemmMatrix& a, int64_t row, int64_t rows,
+                       int64_t p, int64_t kc, T* dst) {
+    PackA<T, lines>(a, row, rows, p, kc, dst);
+  }
+  template <int lines>
+  static void PackCols(const GemmMatrix& b, int64_t col, int64_t cols,
+                       int64_t p, int64_t kc, T* dst) {
+    PackB<T, lines>(b, col, cols, p, kc, dst);
+  }
+  static void Multiply(int64_t steps, const T* a, const T* b, int64_t b_step,
+                       const Target<T>& target) {
+    RegisterTile<T, kRows>(steps, a, 1, kRows, b, b_step, target);
+  }
+};
+
 // kc x kCols of B stays in the first-level cache, kMc x kc of A in the
 // second, kc x kNc of B in the last one.
-template <typename T>
-constexpr int64_t kKc = sizeof(T) == 4 ? 256 : 192;
+template <typename K>
+constexpr int64_t kKc = K::kStep*(sizeof(typename K::Packed) == 4 ? 256 : 192);
 template <typename T>
 constexpr int64_t kMc = kRows*((sizeof(T) == 4 ? 168 : 96) / kRows);
 template <typename T>
@@ -29,29 +53,37 @@ bool KeepsSumsInC(const GemmProblem& g) {
   return g.c.dtype == OwnDType<T>() && g.c.col_stride == 1;
 }
 
-template <typename T>
+template <typename K>
 int64_t SumElements(const GemmProblem& g, const GemmRange& r) {
-  if (g.k <= kKc<T> || KeepsSumsInC<T>(g)) return 0;
+  if (g.k <= kKc<K> || KeepsSumsInC<typename K::Sum>(g)) return 0;
   return (r.m_end - r.m_begin) * (r.n_end - r.n_begin);
 }
 
-template <typename T>
+// Elements of a panel that hold kc values of k.
+template <typename K>
+int64_t StepsOf(int64_t kc) {
+  return (kc + K::kStep - 1) / K::kStep;
+}
+
+template <typename K>
 size_t ScratchBytes(const GemmProblem& g, const GemmRange& r) {
-  const int64_t kc = Min(g.k, kKc<T>);
+  using T = typename K::Sum;
+  static_assert(sizeof(typename K::Packed) == sizeof(T));
+  const int64_t kc = StepsOf<K>(Min(g.k, kKc<K>));
   const int64_t packed_a =
       RoundUp(Min(r.m_end - r.m_begin, kMc<T>), kRows) * kc;
   const int64_t packed_b =
       RoundUp(Min(r.n_end - r.n_begin, kNc<T>), kCols<T>) * kc;
   return sizeof(T) *
-         (RoundUp(packed_a, 16) + RoundUp(packed_b, 16) + SumElements<T>(g, r));
+         (RoundUp(packed_a, 16) + RoundUp(packed_b, 16) + SumElements<K>(g, r));
 }
 
 // Blocks of k as equal as can be: a last one of few steps would be all
 // overhead.
-template <typename T>
+template <typename K>
 int64_t BlockOfK(int64_t k) {
-  const int64_t blocks = (k + kKc<T> - 1) / kKc<T>;
-  return blocks <= 1 ? k : Min(kKc<T>, RoundUp((k + blocks - 1) / blocks, 8));
+  const int64_t blocks = (k + kKc<K> - 1) / kKc<K>;
+  return blocks <= 1 ? k : Min(kKc<K>, RoundUp((k + blocks - 1) / blocks, 8));
 }
 
 // Whether a finished row is just what the register tile holds.
@@ -61,16 +93,20 @@ bool IsPlain(const GemmProblem& g) {
   return KeepsSumsInC<T>(g) && g.alpha == 1 && !biased && g.act == Act::kNone;
 }
 
-template <typename T>
+template <typename K>
 void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
-  const int64_t max_kc = BlockOfK<T>(g.k);
-  T* packed_a = reinterpret_cast<T*>(scratch);
-  T* packed_b =
+  using T = typename K::Sum;
+  using Packed = typename K::Packed;
+  const int64_t max_kc = BlockOfK<K>(g.k);
+  const int64_t max_steps = StepsOf<K>(max_kc);
+  Packed* packed_a = reinterpret_cast<Packed*>(scratch);
+  Packed* packed_b =
       packed_a +
-      RoundUp(RoundUp(Min(r.m_end - r.m_begin, kMc<T>), kRows) * max_kc, 16);
-  T* sums =
+      RoundUp(RoundUp(Min(r.m_end - r.m_begin, kMc<T>), kRows) * max_steps, 16);
+  T* sums = reinterpret_cast<T*>(
       packed_b +
-      RoundUp(RoundUp(Min(r.n_end - r.n_begin, kNc<T>), kCols<T>) * max_kc, 16);
+      RoundUp(RoundUp(Min(r.n_end - r.n_begin, kNc<T>), kCols<T>) * max_steps,
+              16));
   int64_t sums_stride = r.n_end - r.n_begin;
   if (KeepsSumsInC<T>(g)) {
     sums_stride = g.c.row_stride;
@@ -79,9 +115,9 @@ void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
   const bool small = static_cast<double>(g.m) * static_cast<double>(g.n) *
                          static_cast<double>(g.k) <=
                      kDirectProducts;
-  const bool direct_a = small && g.a.dtype == OwnDType<T>();
-  const bool direct_b =
-      small && g.b.dtype == OwnDType<T>() && g.b.col_stride == 1;
+  const bool direct_a = K::kStep == 1 && small && g.a.dtype == OwnDType<T>();
+  const bool direct_b = K::kStep == 1 && small && g.b.dtype == OwnDType<T>() &&
+                        g.b.col_stride == 1;
   const bool plain = IsPlain<T>(g);
   alignas(64) T out[kRows * kCols<T>];
 
@@ -90,20 +126,24 @@ void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
     int64_t pc = 0;
     do {  // once if k = 0: the product is 0 then
       const int64_t kc = Min(max_kc, g.k - pc);
+      const int64_t steps = StepsOf<K>(kc);
       const bool last = pc + kc == g.k;
       // A panel of too few columns is packed in any case: no reading beyond.
       const int64_t direct_cols = direct_b ? nc / kCols<T> * kCols<T> : 0;
-      PackB<T, kCols<T>>(g.b, jc + direct_cols, nc - direct_cols, pc, kc,
-                         packed_b + direct_cols * kc);
+      K::template PackCols<kCols<T>>(g.b, jc + direct_cols, nc - direct_cols,
+                                     pc, kc, packed_b + direct_cols * steps);
       for (int64_t ic = r.m_begin; ic < r.m_end; ic += kMc<T>) {
         const int64_t mc = Min(kMc<T>, r.m_end - ic);
-        if (!direct_a) PackA<T, kRows>(g.a, ic, mc, pc, kc, packed_a);
+        if (!direct_a) {
+          K::template PackRows<kRows>(g.a, ic, mc, pc, kc, packed_a);
+        }
         for (int64_t j = 0; j < nc; j += kCols<T>) {
-          const T* b = packed_b + j * kc;
+          const Packed* b = packed_b + j * steps;
           int64_t b_step = kCols<T>;
           if (j < direct_cols) {
             b_step = g.b.row_stride;
-            b = reinterpret_cast<const T*>(g.b.data) + pc * b_step + jc + j;
+            b = reinterpret_cast<const Packed*>(g.b.data) + pc * b_step + jc +
+                j;
           }
           const int64_t cols = Min(kCols<T>, nc - j);
           for (int64_t i = 0; i < mc; i += kRows) {
@@ -115,14 +155,13 @@ void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
             const Target<T> target = in_place
                                          ? Target<T>{sum, sums_stride, pc > 0}
                                          : Target<T>{out, kCols<T>, false};
-            if (direct_a) {
+            if (!direct_a) {
+              K::Multiply(steps, packed_a + i * steps, b, b_step, target);
+            } else if constexpr (K::kStep == 1) {
               const T* a = reinterpret_cast<const T*>(g.a.data) +
                            (ic + i) * g.a.row_stride + pc * g.a.col_stride;
               RegisterRows<T>(rows, kc, a, g.a.row_stride, g.a.col_stride, b,
                               b_step, target);
-            } else {
-              RegisterTile<T, kRows>(kc, packed_a + i * kc, 1, kRows, b, b_step,
-                                     target);
             }
             if (in_place) continue;
             for (int64_t row = 0; row < rows; ++row, sum += sums_stride) {
@@ -147,13 +186,20 @@ void Tile(const GemmProblem& g, const GemmRange& r, char* scratch) {
 }  // namespace
 
 const GemmKernels kGemmKernels = {
-    .f32 = {Tile<float>, FewRowsF32, ScratchBytes<float>, kRows, kCols<float>},
-    .f64 = {Tile<double>, FewRowsF64, ScratchBytes<double>, kRows,
+    .f32 = {Tile<Plain<float>>, FewRowsF32, ScratchBytes<Plain<float>>, kRows,
+            kCols<float>},
+    .f64 = {Tile<Plain<double>>, FewRowsF64, ScratchBytes<Plain<double>>, kRows,
             kCols<double>},
-    .u32 = {Tile<uint32_t>, nullptr, ScratchBytes<uint32_t>, kRows,
-            kCols<uint32_t>},
-    .u64 = {Tile<uint64_t>, nullptr, ScratchBytes<uint64_t>, kRows,
-            kCols<uint64_t>},
+    .u32 = {Tile<Plain<uint32_t>>, nullptr, ScratchBytes<Plain<uint32_t>>,
+            kRows, kCols<uint32_t>},
+    .u64 = {Tile<Plain<uint64_t>>, nullptr, ScratchBytes<Plain<uint64_t>>,
+            kRows, kCols<uint64_t>},
+#if defined(__AVX512F__)
+    .bf16 = {Tile<BFloat16Pairs>, FewRowsF32, ScratchBytes<BFloat16Pairs>,
+             kRows, kCols<float>},
+#else
+    .bf16 = {},
+#endif
 };
 
 }  // namespace tvarant::host::TVARANT_ISA

@@ -62,6 +62,9 @@ struct GemmKernels {
   GemmKernel f64;
   GemmKernel u32;  // integers up to 32 bits; results wrap
   GemmKernel u64;
+  // bfloat16 @ bfloat16 where the CPU multiplies them itself (HasBFloat16());
+  // no functions where there is none for the instruction set.
+  GemmKernel bf16;
 };
 
 TVARANT_DECLARE_FOR_ISAS(extern const GemmKernels kGemmKernels);
