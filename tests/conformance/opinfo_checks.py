@@ -28,6 +28,7 @@ TOLERANCE = {
     torch.float16: (1e-2, 1e-2),
     torch.bfloat16: (4e-2, 4e-2),
     torch.complex64: (1e-4, 1e-4),
+    torch.complex128: (1e-7, 1e-7),
 }
 
 
@@ -383,7 +384,8 @@ def run(entry: Entry) -> int:
             check_out(entry)
         if op.get_inplace() is not None:
             check_in_place(entry)
-        if isinstance(op, BinaryUfuncInfo) and dtype.is_floating_point:
+        scalars = isinstance(op, BinaryUfuncInfo) and op.supports_rhs_python_scalar
+        if scalars and dtype.is_floating_point:
             check_scalar_operands(entry)
         if dtype == torch.float32 and op.error_inputs_func is not None:
             check_errors(entry)

@@ -8,6 +8,7 @@ from __future__ import annotations
 # Works wrong or not at all: why. A pass fails.
 EXPECTED_FAILURES: dict[str, str] = {
     "to_sparse": "the device has dense tensors only",
+    "narrow_copy-float32": "the CPU refuses a bad dim with a type of its own",
     "native_layer_norm-float16": "mean and rstd stay float32, as on CUDA",
     "native_layer_norm-bfloat16": "mean and rstd stay float32, as on CUDA",
 }
@@ -25,7 +26,16 @@ SKIPPED: dict[str, str] = {
 }
 
 # Tolerance times this.
-LOOSE: dict[str, float] = {}
+LOOSE: dict[str, float] = {
+    # The CPU's are within 1e-6 only.
+    **{f"special.bessel_{name}-float64": 100.0 for name in ("j0", "j1", "y0", "y1")},
+    # The CPU adds in half precision.
+    **{
+        f"nn.functional.conv_transpose{n}d-{dtype}": 40.0
+        for n in (1, 2, 3)
+        for dtype in ("float16", "bfloat16")
+    },
+}
 
 # Draw random numbers: only shapes and types are compared.
 RANDOM: frozenset[str] = frozenset(
