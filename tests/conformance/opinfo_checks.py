@@ -370,15 +370,21 @@ def check_errors(entry: Entry) -> None:
         assert same_error(ours, error), f"error input {number}: {ours}, want {error}"
 
 
-def run(entry: Entry) -> int:
-    """All checks that the entry has. Returns the number of samples."""
+def run(entry: Entry) -> tuple[int, list[str]]:
+    """All checks that the entry has.
+
+    Returns the number of samples, and the operators that ran on the CPU in their
+    forward and backward passes.
+    """
     op, dtype = entry.op, entry.dtype
+    torch.tvarant.reset_fallback_stats()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ran = check_forward(entry)
         if op.supports_autograd and dtype in (torch.float32, torch.float64):
             if entry.values:
                 check_gradients(entry)
+        fallbacks = sorted(torch.tvarant.fallback_stats())
         check_noncontiguous(entry)
         if op.supports_out:
             check_out(entry)
@@ -389,4 +395,4 @@ def run(entry: Entry) -> int:
             check_scalar_operands(entry)
         if dtype == torch.float32 and op.error_inputs_func is not None:
             check_errors(entry)
-    return ran
+    return ran, fallbacks
