@@ -93,8 +93,7 @@ absl::Status StreamExecutor::RunBatch(uint64_t first_sequence,
   }
   Settle();
   pass_.Leave();
-  segments_.clear();
-  staging_.clear();
+  DropReferences();
   const uint64_t count = next_sequence_ - before;
   session_.command_count().fetch_add(count, std::memory_order_relaxed);
   context_.counters.Add(Counter::kRecords, count);
@@ -131,6 +130,9 @@ absl::Status StreamExecutor::RunRecords(const char* at, size_t left,
     const absl::Status result = Execute(record);
     if (!result.ok()) AddFailure(record, result);
     if (synchronous_) {
+      // Before the last progress is seen: who then releases memory finds it
+      // free when the call returns.
+      if (left == 0) DropReferences();
       session_.board().Publish(stream_, current_sequence_);
       published_sequence_ = current_sequence_;
     }
@@ -309,6 +311,11 @@ LaunchResolver::ProgramRef StreamExecutor::FindProgram(uint64_t handle) {
   return {&found->second->program, found->second->key};
 }
 
+void StreamExecutor::DropReferences() {
+  segments_.clear();
+  staging_.clear();
+}
+
 void StreamExecutor::EnterGate() {
   if (pass_.inside()) return;
   pass_.Enter();
@@ -356,6 +363,7 @@ void StreamExecutor::Settle() {
     last.kind = RecordKind::kLaunch;
     AddFailure(last, status);
   }
+  DropReferences();
   session_.board().Publish(stream_, current_sequence_);
   published_sequence_ = current_sequence_;
 }

@@ -68,6 +68,9 @@ class StreamExecutor {
   absl::StatusOr<StagingBuffer*> Staging(uint64_t handle);
   LaunchResolver::ProgramRef FindProgram(uint64_t handle);
 
+  // Lets go of the memory that the batch has used so far. Not while the device
+  // may still use it.
+  void DropReferences();
   void EnterGate();
   void AddFailure(const ParsedRecord& record, const absl::Status& status);
   // Waits for the runtime and publishes what is done.

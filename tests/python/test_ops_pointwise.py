@@ -135,6 +135,16 @@ class TestUnary:
         x = SPECIAL[SPECIAL.abs() != 1e30] if name in ("sinc", "lgamma") else SPECIAL
         if name in ("sin", "cos", "tan", "sinc"):
             x = x[~(x.abs() > 1e20) | x.isinf()]
+        if name == "gelu":
+            # The CPU's form for AVX-512 makes NaN of the infinity and infinity of
+            # large numbers; one element at a time it does not.
+            def on_cpu(t):
+                return torch.stack([torch.nn.functional.gelu(v) for v in t])
+
+            for dtype in (torch.float32, torch.float64):
+                ours = function(x.to(DEVICE, dtype)).cpu()
+                torch.testing.assert_close(ours, on_cpu(x.to(dtype)), equal_nan=True)
+            return
         with Grid() as grid:
             for dtype in (torch.float32, torch.float64):
                 with grid.case(dtype):
