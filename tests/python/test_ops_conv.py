@@ -187,6 +187,23 @@ class TestEdges:
         with pytest.raises(RuntimeError):
             F.conv2d(x[..., :2], w.to(DEVICE))
 
+    def test_geometry_that_the_cpu_refuses(self) -> None:
+        image, kernel = torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3)
+        for function in (
+            lambda x, w: F.conv_transpose2d(x, w, output_padding=1),
+            lambda x, w: F.conv_transpose2d(x, w, stride=2, output_padding=2),
+            lambda x, w: F.conv_transpose2d(x, w, padding=5),
+            lambda x, w: F.conv2d(x, w, dilation=0),
+            lambda x, w: F.conv2d(x, w, stride=0),
+            lambda x, w: F.conv2d(x, w, padding=-1),
+            lambda x, w: F.conv2d(x, w[:, :, :0, :0]),
+        ):
+            with pytest.raises(RuntimeError):
+                function(image, kernel)
+            with pytest.raises(RuntimeError):
+                function(image.to(DEVICE), kernel.to(DEVICE))
+        torch.tvarant.synchronize()
+
     def test_expanded(self) -> None:
         x = make(1, 3, 1, 6).expand(2, 3, 5, 6)
         compare(F.conv2d, x, make(4, 3, 3, 3), **close(torch.float32))

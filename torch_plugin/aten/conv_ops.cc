@@ -4,6 +4,7 @@
 #include <ATen/ops/sum.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 #include <tuple>
 #include <vector>
@@ -33,6 +34,26 @@ void CheckTypes(const Tensor& input, const Tensor& weight,
                   input.scalar_type() == bias->scalar_type(),
               "Input type (", input.toString(), ") and bias type (",
               bias.has_value() ? bias->toString() : "", ") should be the same");
+}
+
+// What aten::convolution leaves to its backends.
+void CheckGeometry(const Tensor& weight, const Convolution& conv) {
+  for (int64_t i = 2; i < weight.dim(); ++i) {
+    TORCH_CHECK(weight.size(i) > 0,
+                "kernel size should be greater than zero, but got ",
+                weight.sizes().slice(2));
+    const size_t at = static_cast<size_t>(i - 2);
+    TORCH_CHECK(conv.dilation[at] > 0,
+                "dilation should be greater than zero, but got ",
+                conv.dilation);
+    TORCH_CHECK(
+        !conv.transposed || conv.output_padding[at] <
+                                std::max(conv.stride[at], conv.dilation[at]),
+        "output padding must be smaller than either stride or "
+        "dilation, but got output_padding: ",
+        conv.output_padding, " stride: ", conv.stride,
+        " dilation: ", conv.dilation);
+  }
 }
 
 // PyTorch keeps an input or weight in channels last in that format.
@@ -69,6 +90,9 @@ at::DimVector OutputSizes(const Tensor& input, const Tensor& weight,
                   span + conv.output_padding[at]
             : (input.size(i) + 2 * conv.padding[at] - span) / conv.stride[at] +
                   1);
+  }
+  for (const int64_t size : sizes) {
+    TORCH_CHECK(size >= 0, "convolution: the output would be of size ", sizes);
   }
   return sizes;
 }
@@ -152,6 +176,9 @@ Tensor ConvolutionForward(const Tensor& input, const Tensor& weight,
                           groups);
   }
   CheckTypes(input, weight, bias);
+  const Convolution conv{stride,     padding,        dilation,
+                         transposed, output_padding, groups};
+  CheckGeometry(weight, conv);
   if (IsHalf(input)) {
     const OptionalTensor wide_bias =
         bias.has_value() && bias->defined() ? Wide(*bias) : bias;
@@ -160,8 +187,6 @@ Tensor ConvolutionForward(const Tensor& input, const Tensor& weight,
                               groups)
         .to(input.scalar_type());
   }
-  const Convolution conv{stride,     padding,        dilation,
-                         transposed, output_padding, groups};
   const Tensor result = EmptyImage(input, OutputSizes(input, weight, conv),
                                    UsesChannelsLast(input, weight));
   Apply(conv, transposed, input, weight, bias.value_or(Tensor()), result);
