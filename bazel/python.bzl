@@ -75,6 +75,9 @@ _TORCH_INCLUDE = [
     "torch",
 ]
 
+# Only for the file that talks to PyTorch's profiler.
+_KINETO_INCLUDE = ["fmt", "kineto"]
+
 _TORCH = """
 cc_library(
     name = "torch",
@@ -98,6 +101,14 @@ cc_library(
     visibility = ["//visibility:public"],
     deps = ["@python//:headers"],
 )
+
+cc_library(
+    name = "kineto",
+    hdrs = glob(["kineto_include/**/*.h"]),
+    includes = ["kineto_include", "kineto_include/kineto"],
+    visibility = ["//visibility:public"],
+    deps = [":torch"],
+)
 """
 
 def _torch_impl(ctx):
@@ -113,6 +124,8 @@ def _torch_impl(ctx):
     for entry in ctx.path(root + "/include").readdir():
         if entry.basename in _TORCH_INCLUDE:
             ctx.symlink(entry, "include/" + entry.basename)
+        if entry.basename in _KINETO_INCLUDE:
+            ctx.symlink(entry, "kineto_include/" + entry.basename)
     ctx.file("BUILD.bazel", _TORCH.format(root = root, version = version))
 
 torch_repository = repository_rule(

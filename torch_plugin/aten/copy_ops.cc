@@ -137,6 +137,8 @@ void CopyToDevice(const at::Tensor& src, const at::Tensor& dst) {
   DeviceImpl& device = DeviceImpl::Get(dst.device().index());
   device.Locate(dst.const_data_ptr());  // raises for memory that was lost
   if (device.is_mapped() && IsIdle(device, dst)) {
+    const HostCopyScope scope(device, "Memcpy HtoD",
+                              dst.numel() * dst.itemsize());
     CopyOnHost(src, HostAlias(dst));
     return;
   }
@@ -178,6 +180,8 @@ void CopyToHost(const at::Tensor& src, const at::Tensor& dst) {
   device.Locate(src.const_data_ptr());  // raises for memory that was lost
   if (device.is_mapped()) {
     device.Wait(stream);
+    const HostCopyScope scope(device, "Memcpy DtoH",
+                              src.numel() * src.itemsize());
     CopyOnHost(HostAlias(src), dst);
     return;
   }

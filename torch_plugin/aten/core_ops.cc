@@ -244,6 +244,7 @@ at::Scalar LocalScalarDense(const at::Tensor& self) {
   if (device.is_mapped()) {
     device.Locate(address);  // raises for memory that was lost
     device.Wait(stream);
+    const HostCopyScope scope(device, "Memcpy DtoH", self.itemsize());
     std::memcpy(bytes, address, self.itemsize());
   } else {
     device.Download(stream, address, bytes, self.itemsize());

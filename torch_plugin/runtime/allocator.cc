@@ -65,12 +65,7 @@ void DeviceAllocator::copy_data(void* dest, const void* src,
                                 size_t count) const {
   if (count == 0) return;
   DeviceImpl& device = DeviceImpl::Get(CurrentDevice());
-  const Location to = device.Locate(dest);
-  const Location from = device.Locate(src);
-  const c10::StreamId id = CurrentStreamId(device.index());
-  device.Check(
-      id, device.stream(id).CopyBytes(to.segment, to.offset_bytes, from.segment,
-                                      from.offset_bytes, count));
+  device.CopyBytes(CurrentStreamId(device.index()), dest, src, count);
 }
 
 bool DeviceAllocator::initialized() {

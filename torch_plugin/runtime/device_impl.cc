@@ -96,7 +96,39 @@ void DeviceImpl::Check(c10::StreamId id,
 
 void DeviceImpl::Launch(const LaunchParams& params) {
   const c10::StreamId id = CurrentStreamId(index_);
+  if (C10_UNLIKELY(ActivityRecorder::is_on())) {
+    Queue(id, {.name = NameOf(params.kernel), .program = params.program},
+          [&] { return stream(id).Launch(params); });
+    return;
+  }
   Check(id, stream(id).Launch(params));
+}
+
+void DeviceImpl::CopyBytes(c10::StreamId id, void* dst, const void* src,
+                           uint64_t bytes) {
+  const Location to = Locate(dst);
+  const Location from = Locate(src);
+  auto copy = [&] {
+    return stream(id).CopyBytes(to.segment, to.offset_bytes, from.segment,
+                                from.offset_bytes, bytes);
+  };
+  if (C10_UNLIKELY(ActivityRecorder::is_on())) {
+    Queue(id,
+          {.name = "Memcpy DtoD", .kind = ActivityKind::kCopy, .bytes = bytes},
+          copy);
+    return;
+  }
+  Check(id, copy());
+}
+
+void DeviceImpl::Queue(c10::StreamId id, const ActivityLabel& label,
+                       c10::function_ref<client::Result<uint64_t>()> queue) {
+  client::Result<uint64_t> queued(uint64_t{0});
+  ActivityRecorder::Get().Record(*this, id, label, [&] {
+    queued = queue();
+    return queued.ok();
+  });
+  Check(id, queued);
 }
 
 uint64_t DeviceImpl::DefineProgram(const Program& program) {
@@ -111,6 +143,30 @@ uint64_t DeviceImpl::DefineProgram(const Program& program) {
   std::lock_guard<std::mutex> lock(mutex_);
   programs_.emplace(std::move(key), handle.value());
   return handle.value();
+}
+
+std::string DeviceImpl::DescribeProgram(uint64_t handle) {
+  constexpr int kMaxNamed = 8;
+  Program program;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [bytes, defined] : programs_) {
+      if (defined == handle)
+        Program::Parse(bytes.data(), bytes.size(), &program);
+    }
+  }
+  std::string text = NameOf(Kernel::kPointwise);
+  int named = 0;
+  for (const ProgramNode& node : program.nodes) {
+    if (node.op == PointwiseOp::kLoad || node.op == PointwiseOp::kScalar ||
+        node.op == PointwiseOp::kConst) {
+      continue;
+    }
+    if (++named > kMaxNamed) return text + ", ...";
+    text += named == 1 ? ": " : ", ";
+    text += NameOf(node.op);
+  }
+  return text;
 }
 
 void DeviceImpl::Wait(c10::StreamId id, uint64_t sequence) {
@@ -134,8 +190,20 @@ void DeviceImpl::Download(c10::StreamId id, const void* address, void* data,
                           uint64_t bytes) {
   if (bytes == 0) return;
   const Location location = Locate(address);
-  client::Status status =
-      stream(id).Download(location.segment, location.offset_bytes, data, bytes);
+  client::Status status;
+  auto fetch = [&] {
+    status = stream(id).Download(location.segment, location.offset_bytes, data,
+                                 bytes);
+    return status.ok();
+  };
+  if (C10_UNLIKELY(ActivityRecorder::is_on())) {
+    ActivityRecorder::Get().RecordWaiting(
+        *this, id,
+        {.name = "Memcpy DtoH", .kind = ActivityKind::kCopy, .bytes = bytes},
+        fetch);
+  } else {
+    fetch();
+  }
   if (C10_UNLIKELY(has_deferred_.load(std::memory_order_acquire))) {
     ThrowDeferred(static_cast<int>(id));
   }
@@ -146,8 +214,17 @@ void DeviceImpl::Upload(c10::StreamId id, void* address, const void* data,
                         uint64_t bytes) {
   if (bytes == 0) return;
   const Location location = Locate(address);
-  Check(id, stream(id).Upload(location.segment, location.offset_bytes, data,
-                              bytes));
+  auto upload = [&] {
+    return stream(id).Upload(location.segment, location.offset_bytes, data,
+                             bytes);
+  };
+  if (C10_UNLIKELY(ActivityRecorder::is_on())) {
+    Queue(id,
+          {.name = "Memcpy HtoD", .kind = ActivityKind::kCopy, .bytes = bytes},
+          upload);
+    return;
+  }
+  Check(id, upload());
 }
 
 void DeviceImpl::Synchronize() {

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "torch_plugin/runtime/activity_recorder.h"
 #include "torch_plugin/runtime/caching_allocator.h"
 #include "torch_plugin/runtime/connection.h"
 #include "torch_plugin/runtime/device.h"
@@ -51,6 +52,8 @@ class DeviceImpl final : public Device, public SegmentSource {
   client::Stream& stream(c10::StreamId id) override;
   void Launch(const LaunchParams& params) override;
   uint64_t DefineProgram(const Program& program) override;
+  // What a program computes, such as "pointwise: mul, add". Slow.
+  std::string DescribeProgram(uint64_t handle);
   uint64_t epoch() const override { return epoch_; }
   void Synchronize() override;
 
@@ -68,6 +71,8 @@ class DeviceImpl final : public Device, public SegmentSource {
   // when it returns.
   void Upload(c10::StreamId id, void* address, const void* data,
               uint64_t bytes);
+  // Device bytes -> device bytes, in order of the stream.
+  void CopyBytes(c10::StreamId id, void* dst, const void* src, uint64_t bytes);
   // Raises, and waits when TVARANT_LAUNCH_BLOCKING=1.
   void Check(c10::StreamId id, const client::Result<uint64_t>& queued);
 
@@ -100,6 +105,9 @@ class DeviceImpl final : public Device, public SegmentSource {
                                          const std::string& usage) override;
   const void* owner() const override { return static_cast<const void*>(this); }
 
+  // Queues under the eyes of the profiler.
+  void Queue(c10::StreamId id, const ActivityLabel& label,
+             c10::function_ref<client::Result<uint64_t>()> queue);
   void MakeStream(int id);
   // What WaitForStreams found on a stream, for whoever waits for it next.
   void ThrowDeferred(int id);
