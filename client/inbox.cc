@@ -11,7 +11,8 @@ namespace {
 // Text of a failure is on its way when the page tells of it.
 constexpr std::chrono::seconds kFailureTimeout{5};
 
-// Markers whose times are kept; older ones are forgotten.
+// Markers whose times are kept. Past that, those that somebody has asked for
+// are forgotten first, then the oldest.
 constexpr size_t kMaxMarkers = 1 << 16;
 
 Code KnownCode(int32_t code) {
@@ -60,7 +61,7 @@ void Inbox::Deliver(const v1::Completion& completion) {
   }
   for (const v1::MarkerTime& time : completion.marker_times()) {
     const auto found = markers_.find(time.sequence());
-    if (found != markers_.end()) found->second = time.time_ns();
+    if (found != markers_.end()) found->second.time_ns = time.time_ns();
   }
   for (const v1::Failure& failure : completion.failures()) {
     if (failure.sequence() > raised_until_ && latched_.ok()) {
@@ -149,8 +150,15 @@ void Inbox::CancelRead(uint64_t sequence) {
 
 void Inbox::ExpectMarker(uint64_t sequence) {
   base::MutexLock lock(mutex_);
-  markers_[sequence] = std::nullopt;
-  while (markers_.size() > kMaxMarkers) markers_.erase(markers_.begin());
+  markers_[sequence] = {};
+  while (markers_.size() > kMaxMarkers) {
+    if (asked_markers_.empty()) {
+      markers_.erase(markers_.begin());
+    } else {
+      markers_.erase(asked_markers_.front());
+      asked_markers_.pop_front();
+    }
+  }
 }
 
 Result<uint64_t> Inbox::WaitMarker(uint64_t sequence) {
@@ -162,7 +170,13 @@ Result<uint64_t> Inbox::WaitMarker(uint64_t sequence) {
                                                 std::to_string(sequence) +
                                                 " is no marker of this stream");
     }
-    if (found->second.has_value()) return *found->second;
+    Marker& marker = found->second;
+    if (marker.time_ns.has_value()) {
+      if (!std::exchange(marker.is_asked, true)) {
+        asked_markers_.push_back(sequence);
+      }
+      return *marker.time_ns;
+    }
     if (!WaitSlice()) {
       if (!life_.alive()) return life_.death();
       return Status(Code::kUnavailable, "the stream has ended");

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 
@@ -56,6 +57,11 @@ class Inbox {
     bool failed = false;
   };
 
+  struct Marker {
+    std::optional<uint64_t> time_ns;
+    bool is_asked = false;  // then it stands in asked_markers_
+  };
+
   // One slice of a wait; false when nothing will come any more.
   bool WaitSlice() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -74,7 +80,8 @@ class Inbox {
   uint64_t raised_until_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t highest_seen_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Read> reads_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::optional<uint64_t>> markers_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Marker> markers_ ABSL_GUARDED_BY(mutex_);
+  std::deque<uint64_t> asked_markers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvarant::client

@@ -119,5 +119,24 @@ TEST_F(InboxTest, MarkerTimes) {
   EXPECT_EQ(inbox_.WaitMarker(6).status().code(), Code::kInvalidArgument);
 }
 
+TEST_F(InboxTest, MarkersThatWereAskedForAreForgottenFirst) {
+  constexpr uint64_t kMany = 200'000;
+  inbox_.ExpectMarker(1);
+  for (uint64_t i = 2; i <= kMany; ++i) {
+    inbox_.ExpectMarker(i);
+    v1::Completion completion;
+    for (const uint64_t sequence : {uint64_t{1}, i}) {
+      v1::MarkerTime* time = completion.add_marker_times();
+      time->set_sequence(sequence);
+      time->set_time_ns(1000 + sequence);
+    }
+    inbox_.Deliver(completion);
+    ASSERT_EQ(inbox_.WaitMarker(i).value(), 1000 + i);
+  }
+  EXPECT_EQ(inbox_.WaitMarker(1).value(), 1001u);
+  EXPECT_EQ(inbox_.WaitMarker(2).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(inbox_.WaitMarker(kMany).value(), 1000 + kMany);
+}
+
 }  // namespace
 }  // namespace tvarant::client
