@@ -1,8 +1,11 @@
 // Ops without which there is no tensor: making, resizing, filling, reading.
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_lazy_clone_native.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/eq.h>
@@ -55,13 +58,28 @@ class FactoryScope {
   c10::DeviceIndex previous_;
 };
 
+// torch.use_deterministic_algorithms(True): then what nobody has written yet
+// has a value, too.
+bool MustFill() {
+  const at::Context& context = at::globalContext();
+  return C10_UNLIKELY(context.deterministicAlgorithms()) &&
+         context.deterministicFillUninitializedMemory();
+}
+
+at::Tensor Filled(at::Tensor made) {
+  if (MustFill() && made.numel() != 0) {
+    at::native::fill_empty_deterministic_(made);
+  }
+  return made;
+}
+
 at::Tensor Empty(at::IntArrayRef size, std::optional<c10::ScalarType> dtype,
                  std::optional<c10::Layout> layout,
                  std::optional<c10::Device> device, std::optional<bool> pin,
                  std::optional<c10::MemoryFormat> format) {
   const FactoryScope scope(dtype, layout, device, pin);
-  return at::detail::empty_generic(size, &DeviceAllocator::Get(), kKeys,
-                                   scope.type(), format);
+  return Filled(at::detail::empty_generic(size, &DeviceAllocator::Get(), kKeys,
+                                          scope.type(), format));
 }
 
 at::Tensor EmptyStrided(at::IntArrayRef size, at::IntArrayRef stride,
@@ -70,8 +88,8 @@ at::Tensor EmptyStrided(at::IntArrayRef size, at::IntArrayRef stride,
                         std::optional<c10::Device> device,
                         std::optional<bool> pin) {
   const FactoryScope scope(dtype, layout, device, pin);
-  return at::detail::empty_strided_generic(
-      size, stride, &DeviceAllocator::Get(), kKeys, scope.type());
+  return Filled(at::detail::empty_strided_generic(
+      size, stride, &DeviceAllocator::Get(), kKeys, scope.type()));
 }
 
 // Memory that is never there: readers must know the ZeroTensor key.
@@ -112,8 +130,10 @@ const at::Tensor& Resize(const at::Tensor& self, at::IntArrayRef size,
   at::detail::check_size_nonnegative(size);
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
   if (self.sizes() != size) {
+    const auto old_bytes = static_cast<int64_t>(self.storage().nbytes());
     impl->set_sizes_contiguous(size);
     GrowStorage(self);
+    if (MustFill()) at::native::fill_resize_deterministic_(self, old_bytes);
   }
   if (format.has_value()) {
     TORCH_CHECK(*format != c10::MemoryFormat::Preserve,
