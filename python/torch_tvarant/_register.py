@@ -62,9 +62,10 @@ def register() -> None:
             torch.qint8,
         ],
     )
-    from torch_tvarant import _repr
+    from torch_tvarant import _repr, _sharing
 
     _repr.install()
+    _sharing.install()
     _set_checkpoint_device()
     _register_lazily_with_dynamo()
     # An autograd thread that wakes while the interpreter finalises aborts the
