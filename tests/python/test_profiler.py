@@ -140,9 +140,10 @@ class TestActivities:
             call = calls[event["args"]["correlation"]]
             assert call["args"]["External id"] == event["args"]["External id"]
             assert (call["pid"], call["tid"]) == (op["pid"], op["tid"])
-            # The call lies within its operator, the device's work after it.
-            assert op["ts"] <= call["ts"] + 1
-            assert call["ts"] + call["dur"] <= op["ts"] + op["dur"] + 1
+            # The call lies within its operator, as far as two clocks of the host
+            # agree; the device's work begins later.
+            assert op["ts"] <= call["ts"] + 50
+            assert call["ts"] + call["dur"] <= op["ts"] + op["dur"] + 50
             assert call["ts"] <= event["ts"] + 1
         arrows = Counter((e["ph"], e["id"]) for e in trace.events if e["ph"] in "sf")
         for correlation in calls:
