@@ -12,7 +12,7 @@
 namespace tvarant::torch_plugin {
 namespace {
 
-// About 60 MB here and 250 MB once they are PyTorch's events.
+// About 130 MB here, and a gigabyte more once they are PyTorch's events.
 constexpr size_t kMaxActivities = 1 << 19;
 // Times are fetched in blocks, well before the client forgets old markers.
 constexpr size_t kMaxPending = 8192;
