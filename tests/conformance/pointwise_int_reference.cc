@@ -214,11 +214,9 @@ IntReference IntReferenceOf(PointwiseOp op) {
         return WrapTo(Gcd(a, b), bits);
       });
     case PointwiseOp::kLcm: {
-      IntReference reference = Int(
-          [](int64_t a, int64_t b, int64_t, int64_t, int) {
-            return std::lcm(a, b);
-          },
-          {0, 1, 2, 3, 4, 6, 9, 12, -6, -8, 7, 10});
+      IntReference reference = Int([](int64_t a, int64_t b, int64_t, int64_t,
+                                      int) { return std::lcm(a, b); },
+                                   {0, 1, 2, 3, 4, 6, 9, 12, -6, -8, 7, 10});
       reference.inputs[0] = reference.inputs[1];
       return reference;
     }

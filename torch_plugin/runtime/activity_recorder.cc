@@ -223,8 +223,7 @@ void ActivityRecorder::CollectLocked(size_t leave) {
     Pending& oldest = pending_.front();
     Activity& activity = oldest.activity;
     client::Stream& stream = activity.device->stream(activity.stream);
-    client::Result<uint64_t> begin =
-        stream.MarkerTimeNs(oldest.begin_marker);
+    client::Result<uint64_t> begin = stream.MarkerTimeNs(oldest.begin_marker);
     client::Result<uint64_t> end = stream.MarkerTimeNs(oldest.end_marker);
     if (begin.ok() && end.ok()) {
       activity.begin_ns = static_cast<int64_t>(begin.value());
