@@ -204,6 +204,23 @@ class TestRunning:
         compare_gradients(lambda t: t.cumprod(1), make(3, 4))
 
 
+def test_a_wrong_dim_is_refused_for_empty_tensors_too():
+    x = torch.empty(0, 2)
+    for function in (
+        lambda x: x.logcumsumexp(3),
+        lambda x: x.cumsum(3),
+        lambda x: x.sort(3),
+        lambda x: x.mode(3),
+        lambda x: x.nanmedian(3),
+        lambda x: x.unique(dim=3),
+        lambda x: x.renorm(2, 3, 1.0),
+        lambda x: x.flip(3),
+    ):
+        for tensor in (x, x.to(DEVICE)):
+            with pytest.raises(IndexError):
+                function(tensor)
+
+
 class TestSearch:
     def test_searchsorted(self):
         with Grid() as grid:

@@ -181,8 +181,8 @@ Tensor& RenormOut(const Tensor& self, const Scalar& p, int64_t dim,
   }
   OutOp<meta::structured_renorm> op(out);
   op.meta(self, p, dim, maxnorm);
-  if (self.numel() == 0) return op.Finish();
   const int64_t kept = at::maybe_wrap_dim(dim, self.dim());
+  if (self.numel() == 0) return op.Finish();
   at::DimVector dims;
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (d != kept) dims.push_back(d);

@@ -288,13 +288,13 @@ Tensor& LogCumsumExpOut(const Tensor& self, int64_t dim, Tensor& out) {
   if (!FitsKernels(self) || !self.is_floating_point()) {
     return FallbackInto(out, "_logcumsumexp", "out", self, dim, out);
   }
+  const int64_t along = at::maybe_wrap_dim(dim, self.dim());
   at::native::resize_output(out, self.sizes());
   if (self.numel() == 0) return out;
   if (self.dim() == 0) return out.copy_(self);
   const SafeResult safe(out, self);
   LaunchBuilder launch(Kernel::kLogCumsumExp, self.device());
-  launch.Dst(safe.get()).Src(self);
-  launch.Int(at::maybe_wrap_dim(dim, self.dim())).Run();
+  launch.Dst(safe.get()).Src(self).Int(along).Run();
   safe.Finish();
   return out;
 }
