@@ -66,8 +66,9 @@ def paired(
 ) -> tuple[float, float]:
     """Medians of two functions, run in turns so that drift hits both.
 
-    With a pause before each: OpenMP's threads spin for a while after their work
-    and would take a core from the side that comes next.
+    Each timed call follows a pause and an untimed call of the same side, so that
+    nothing of the other one is measured: OpenMP's threads spin for milliseconds
+    after their work and would take a core, and caches are cold.
     """
     if QUICK:
         repeat = 2
@@ -76,7 +77,8 @@ def paired(
     samples: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeat):
         for times, function in zip(samples, (ours, theirs), strict=True):
-            time.sleep(0.005)
+            time.sleep(0.02)
+            function()
             start = time.perf_counter()
             function()
             times.append(time.perf_counter() - start)

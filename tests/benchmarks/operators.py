@@ -1,7 +1,8 @@
 """Speed of operators and training steps against torch on the CPU, as a page.
 
 Writes docs/benchmarks.md and docs/benchmarks.svg: medians, and how many times as
-fast as the CPU's each is, measured in turns in the same run.
+fast as the CPU's each is, measured in turns in the same run. The plot needs
+matplotlib.
 
     python tests/benchmarks/operators.py                # everything, writes both
     python tests/benchmarks/operators.py --only softmax # prints, writes nothing
