@@ -14,19 +14,14 @@
 
 #include "torch_plugin/aten/launch.h"
 #include "torch_plugin/aten/op_support.h"
+#include "torch_plugin/aten/optional_tensor.h"
 #include "torch_plugin/aten/program_cache.h"
 
 namespace tvarant::torch_plugin {
 namespace {
 
 using at::TensorList;
-using OptionalTensor = std::optional<Tensor>;
-
 constexpr size_t kMaxGroups = 256;
-
-bool Has(const OptionalTensor& tensor) {
-  return tensor.has_value() && tensor->defined();
-}
 
 // Which form of a step a program is.
 struct Form {

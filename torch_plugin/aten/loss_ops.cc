@@ -8,28 +8,12 @@
 #include <limits>
 #include <tuple>
 
+#include "torch_plugin/aten/loss_support.h"
+#include "torch_plugin/aten/optional_tensor.h"
 #include "torch_plugin/aten/structured_op.h"
 
 namespace tvarant::torch_plugin {
 namespace {
-
-using OptionalTensor = std::optional<Tensor>;
-
-bool Has(const OptionalTensor& tensor) {
-  return tensor.has_value() && tensor->defined();
-}
-
-Tensor& Reduced(const Tensor& each, int64_t reduction, Tensor& out) {
-  if (reduction == at::Reduction::Mean) {
-    return at::mean_out(out, each, IntArrayRef{});
-  }
-  return at::sum_out(out, each, IntArrayRef{});
-}
-
-double MeanFactor(int64_t count, int64_t reduction) {
-  return reduction == at::Reduction::Mean ? 1.0 / static_cast<double>(count)
-                                          : 1.0;
-}
 
 // --- nll_loss2d ---------------------------------------------------------
 

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <limits>
 
+#include "torch_plugin/aten/loss_support.h"
 #include "torch_plugin/aten/structured_op.h"
 
 namespace tvarant::torch_plugin {
@@ -320,13 +321,6 @@ Tensor& NanToNumOut(const Tensor& self, std::optional<double> nan,
 
 // --- Losses --------------------------------------------------------------
 
-Tensor& Reduced(const Tensor& each, int64_t reduction, Tensor& out) {
-  if (reduction == at::Reduction::Mean) {
-    return at::mean_out(out, each, IntArrayRef{});
-  }
-  return at::sum_out(out, each, IntArrayRef{});
-}
-
 Tensor& MseLossOut(const Tensor& self, const Tensor& target, int64_t reduction,
                    Tensor& out) {
   if (NeedsFallback(self, target, out)) {
@@ -375,12 +369,6 @@ at::TensorIterator LossGradientIterator(Tensor& grad_input, const Tensor& input,
       .build();
 }
 
-double MeanFactor(const Tensor& input, int64_t reduction) {
-  return reduction == at::Reduction::Mean
-             ? 1.0 / static_cast<double>(input.numel())
-             : 1.0;
-}
-
 Tensor& MseLossBackwardOut(const Tensor& grad_output, const Tensor& self,
                            const Tensor& target, int64_t reduction,
                            Tensor& grad_input) {
@@ -390,7 +378,7 @@ Tensor& MseLossBackwardOut(const Tensor& grad_output, const Tensor& self,
   }
   auto iter = LossGradientIterator(grad_input, self, target, grad_output);
   RunPointwise(iter, EmitSquaredErrorBackward,
-               Scalar(2.0 * MeanFactor(self, reduction)));
+               Scalar(2.0 * MeanFactor(self.numel(), reduction)));
   grad_input = iter.output();
   return grad_input;
 }
@@ -415,7 +403,7 @@ Tensor& SmoothL1LossBackwardOut(const Tensor& grad_output, const Tensor& self,
   }
   auto iter = LossGradientIterator(grad_input, self, target, grad_output);
   RunPointwise(iter, EmitSmoothL1Backward,
-               {{Scalar(MeanFactor(self, reduction)), Scalar(beta)}});
+               {{Scalar(MeanFactor(self.numel(), reduction)), Scalar(beta)}});
   return grad_input;
 }
 

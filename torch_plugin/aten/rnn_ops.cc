@@ -13,16 +13,11 @@
 
 #include "torch_plugin/aten/launch.h"
 #include "torch_plugin/aten/op_support.h"
+#include "torch_plugin/aten/optional_tensor.h"
 #include "torch_plugin/aten/program_cache.h"
 
 namespace tvarant::torch_plugin {
 namespace {
-
-using OptionalTensor = std::optional<Tensor>;
-
-bool Has(const OptionalTensor& tensor) {
-  return tensor.has_value() && tensor->defined();
-}
 
 enum class Cell : uint32_t { kLstm, kLstmBackward, kGru, kGruBackward };
 

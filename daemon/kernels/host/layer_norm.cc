@@ -12,6 +12,7 @@
 #include "daemon/kernels/host/host_kernels.h"
 #include "daemon/kernels/host/isa.h"
 #include "daemon/kernels/host/layer_norm_rows.h"
+#include "daemon/kernels/host/norm_checks.h"
 #include "daemon/kernels/host/row_view.h"
 #include "daemon/kernels/host/scratch.h"
 
@@ -45,21 +46,6 @@ RowView From(RowView view, int64_t row) {
   if (view.dtype == DType::kInvalid) return view;
   view.data += row * view.row_stride * static_cast<int64_t>(SizeOf(view.dtype));
   return view;
-}
-
-absl::Status CheckDTypes(const HostLaunch& launch, DType x) {
-  for (absl::Span<const Tensor> list : {launch.dst, launch.src}) {
-    for (const Tensor& t : list) {
-      if (!t.present() && IsFloating(x)) continue;
-      if (!IsFloating(t.dtype) ||
-          ComputeClassOf(t.dtype) != ComputeClassOf(x)) {
-        return absl::UnimplementedError(
-            absl::StrCat(NameOf(launch.kernel), ": no kernel for ",
-                         NameOf(t.dtype), " with ", NameOf(x)));
-      }
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::Status NoMemory(const HostLaunch& launch) {
@@ -162,7 +148,7 @@ absl::Status Backward(const HostLaunch& launch, ThreadPool& pool) {
 
 absl::Status RunLayerNorm(const HostLaunch& launch, ThreadPool& pool) {
   const Tensor& x = launch.src[0];
-  if (absl::Status s = CheckDTypes(launch, x.dtype); !s.ok()) return s;
+  if (absl::Status s = CheckNormDTypes(launch, x.dtype); !s.ok()) return s;
   const int64_t m = x.sizes[0], n = x.sizes[1];
   const LayerNormRowsArgs args{.x = RowsOf(x),
                                .weight = LineOf(launch.src[1]),
@@ -196,7 +182,7 @@ absl::Status RunLayerNorm(const HostLaunch& launch, ThreadPool& pool) {
 
 absl::Status RunLayerNormBackward(const HostLaunch& launch, ThreadPool& pool) {
   const DType dtype = launch.src[1].dtype;
-  if (absl::Status s = CheckDTypes(launch, dtype); !s.ok()) return s;
+  if (absl::Status s = CheckNormDTypes(launch, dtype); !s.ok()) return s;
   return dtype == DType::kFloat64 ? Backward<double>(launch, pool)
                                   : Backward<float>(launch, pool);
 }

@@ -16,6 +16,7 @@
 #include "daemon/kernels/host/half.h"
 #include "daemon/kernels/host/host_kernels.h"
 #include "daemon/kernels/host/isa.h"
+#include "daemon/kernels/host/norm_checks.h"
 #include "daemon/kernels/host/scratch.h"
 #include "daemon/kernels/host/volume/channel_rows.h"
 
@@ -146,21 +147,6 @@ class Rows {
   int num_doubles_;
 };
 
-absl::Status CheckDTypes(const HostLaunch& launch, DType x) {
-  for (absl::Span<const Tensor> list : {launch.dst, launch.src}) {
-    for (const Tensor& t : list) {
-      if (!t.present() && IsFloating(x)) continue;
-      if (!IsFloating(t.dtype) ||
-          ComputeClassOf(t.dtype) != ComputeClassOf(x)) {
-        return absl::UnimplementedError(
-            absl::StrCat(NameOf(launch.kernel), ": no kernel for ",
-                         NameOf(t.dtype), " with ", NameOf(x)));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status NoMemory(const HostLaunch& launch) {
   return absl::ResourceExhaustedError(
       absl::StrCat(NameOf(launch.kernel), ": no host memory for statistics"));
@@ -195,7 +181,7 @@ void JoinRows(const Shape& shape, const Rows& rows, int64_t s, double* mean,
 absl::Status RunChannelNorm(const HostLaunch& launch, ThreadPool& pool) {
   const Tensor& x = launch.src[0];
   const Tensor& y = launch.dst[0];
-  if (absl::Status s = CheckDTypes(launch, x.dtype); !s.ok()) return s;
+  if (absl::Status s = CheckNormDTypes(launch, x.dtype); !s.ok()) return s;
   const Shape shape(x, launch.ints[0]);
   const bool constant = launch.ints[1] != 0;
   const double eps = launch.floats[0], momentum = launch.floats[1];
@@ -262,7 +248,7 @@ absl::Status RunChannelNormBackward(const HostLaunch& launch,
   const Tensor& dy = launch.src[0];
   const Tensor& x = launch.src[1];
   const Tensor& dx = launch.dst[0];
-  if (absl::Status s = CheckDTypes(launch, x.dtype); !s.ok()) return s;
+  if (absl::Status s = CheckNormDTypes(launch, x.dtype); !s.ok()) return s;
   const Shape shape(x, launch.ints[0]);
   const bool constant = launch.ints[1] != 0;
   if (shape.channels == 0) return absl::OkStatus();
