@@ -166,6 +166,11 @@ def system_libraries():
         debian = "libbenchmark-dev",
     )
     system_library(
+        name = "crypto",
+        targets = {"crypto": "libcrypto"},
+        debian = "libssl-dev",
+    )
+    system_library(
         name = "grpc",
         targets = {
             "grpc++": "grpc++",

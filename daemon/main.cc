@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "daemon/process/stop_watch.h"
 #include "daemon/runtime/cpu_sim_runtime.h"
 #include "daemon/runtime/host_memory.h"
+#include "daemon/runtime/opencl/opencl_runtime.h"
 #include "daemon/runtime/self_check.h"
 #include "daemon/server/listening_socket.h"
 #include "daemon/server/server.h"
@@ -47,6 +49,26 @@ int ExitCode(const absl::Status& status) {
   }
 }
 
+std::string OrEnvironment(const std::string& value, const char* variable) {
+  if (!value.empty()) return value;
+  const char* text = ::getenv(variable);
+  return text == nullptr ? "" : text;
+}
+
+// Where compiled kernels are kept; empty: nowhere.
+std::string KernelCacheFolder(const std::string& option) {
+  const std::string chosen = OrEnvironment(option, "TVARANT_KERNEL_CACHE_DIR");
+  if (chosen == "off") return "";
+  if (!chosen.empty()) return chosen;
+  // systemd's CacheDirectory=, then the user's.
+  const std::string service = OrEnvironment("", "CACHE_DIRECTORY");
+  if (!service.empty()) return absl::StrCat(service, "/kernels");
+  const std::string user = OrEnvironment("", "XDG_CACHE_HOME");
+  if (!user.empty()) return absl::StrCat(user, "/tvarant/kernels");
+  const std::string home = OrEnvironment("", "HOME");
+  return home.empty() ? "" : absl::StrCat(home, "/.cache/tvarant/kernels");
+}
+
 absl::StatusOr<std::unique_ptr<TvarantRuntime>> MakeRuntime(
     const Options& options) {
   if (options.runtime == "sim") {
@@ -54,12 +76,21 @@ absl::StatusOr<std::unique_ptr<TvarantRuntime>> MakeRuntime(
         {.memory_bytes = options.memory_bytes,
          .num_threads = static_cast<int>(options.threads)});
   }
-  if (options.runtime == "opencl") {
-    return absl::UnimplementedError(
-        "runtime \"opencl\" is not part of this version; use --runtime sim");
+  if (options.runtime == "opencl" || options.runtime == "fpga") {
+    OpenClOptions opencl;
+    opencl.choice = {
+        .platform =
+            OrEnvironment(options.opencl_platform, "TVARANT_OPENCL_PLATFORM"),
+        .device = OrEnvironment(options.opencl_device, "TVARANT_OPENCL_DEVICE"),
+        .group_size = static_cast<uint32_t>(options.opencl_group_size)};
+    opencl.memory_bytes = options.memory_bytes;
+    opencl.cache_folder = KernelCacheFolder(options.kernel_cache);
+    opencl.cache_bytes = options.kernel_cache_bytes;
+    opencl.num_threads = static_cast<int>(options.threads);
+    return MakeOpenClRuntime(opencl);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown runtime \"", options.runtime, "\"; there is: sim"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown runtime \"", options.runtime, "\"; there is: sim, opencl"));
 }
 
 ServerOptions ToServerOptions(const Options& options) {

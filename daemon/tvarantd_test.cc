@@ -153,9 +153,11 @@ TEST(TvarantdTest, FaultsOfUseExitWith64) {
     EXPECT_EQ(daemon.Wait(), 64);
   }
   {
-    Daemon daemon({"--listen", endpoint, "--runtime", "opencl"});
-    EXPECT_THAT(daemon.ReadyText(), HasSubstr("not part of this version"));
-    EXPECT_EQ(daemon.Wait(), 64);
+    Daemon daemon({"--listen", endpoint, "--runtime", "opencl",
+                   "--opencl-platform", "nowhere"});
+    EXPECT_THAT(daemon.ReadyText(),
+                HasSubstr("no OpenCL platform is or contains \"nowhere\""));
+    EXPECT_EQ(daemon.Wait(), 69);
   }
   {
     Daemon daemon({"--listen", endpoint, "--runtime", "quantum"});

@@ -20,6 +20,11 @@ namespace tvarant {
 struct Options {
   std::vector<std::string> listen;  // "unix:PATH"; never empty when parsed
   std::string runtime = "sim";
+  std::string opencl_platform;     // empty: from the environment, or the best
+  std::string opencl_device;       // likewise
+  uint64_t opencl_group_size = 0;  // 0: chosen by the device
+  std::string kernel_cache;        // folder, "off", or empty: the default
+  uint64_t kernel_cache_bytes = uint64_t{1} << 30;
   uint64_t memory_bytes = 0;  // 0: chosen by the runtime
   uint64_t threads = 0;       // 0: as many as processors
   uint64_t socket_mode = 0660;

@@ -8,6 +8,7 @@
 #include "daemon/kernels/host/host_kernels.h"
 #include "daemon/kernels/host/thread_pool.h"
 #include "daemon/runtime/host_backed.h"
+#include "daemon/runtime/host_launch.h"
 #include "daemon/runtime/host_memory.h"
 
 namespace tvarant {
@@ -27,16 +28,11 @@ class CpuSimStream : public HostBackedStream {
   static constexpr int64_t kCopyGrainBytes = 1 << 20;
 
   static host::Tensor ToTensor(const ResolvedOperand& operand) {
-    host::Tensor tensor;
     // An empty tensor may have no buffer; no kernel looks at its data.
-    if (operand.buffer != nullptr) {
-      tensor.data = HostAddress(*operand.buffer, operand.offset_bytes);
-    }
-    tensor.dtype = operand.dtype;
-    tensor.rank = operand.rank;
-    tensor.sizes = operand.sizes;
-    tensor.strides = operand.strides;
-    return tensor;
+    return ToHostTensor(
+        operand, operand.buffer == nullptr
+                     ? nullptr
+                     : HostAddress(*operand.buffer, operand.offset_bytes));
   }
 
   absl::Status DoLaunch(const ResolvedLaunch& launch) override {
@@ -45,24 +41,7 @@ class CpuSimStream : public HostBackedStream {
       tensors_.push_back(ToTensor(operand));
     for (const auto& operand : launch.src)
       tensors_.push_back(ToTensor(operand));
-    const host::HostLaunch host_launch{
-        .kernel = launch.kernel,
-        .act = launch.act,
-        .flags = launch.flags,
-        .program = launch.program,
-        .program_key = launch.program_key,
-        .m = launch.m,
-        .n = launch.n,
-        .k = launch.k,
-        .batch = launch.batch,
-        .alpha = launch.alpha,
-        .beta = launch.beta,
-        .scalar = launch.scalar,
-        .ints = launch.ints,
-        .floats = launch.floats,
-        .dst = absl::MakeConstSpan(tensors_).first(launch.dst.size()),
-        .src = absl::MakeConstSpan(tensors_).subspan(launch.dst.size()),
-    };
+    const host::HostLaunch host_launch = ToHostLaunch(launch, tensors_);
     const host::CancelScope scope(cancelled());
     return host::RunHostKernel(host_launch, pool_);
   }

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "tests/conformance/backend.h"
 #include "tests/conformance/cases.h"
 
@@ -84,7 +86,32 @@ class CoverageTest : public testing::Test {
   }
 };
 
+// TVARANT_CONFORMANCE_SAMPLE=n keeps each n-th case and the first of each
+// kernel, for backends that take long to build kernels. 1 without it.
+class Sample {
+ public:
+  Sample() {
+    const char* text = std::getenv("TVARANT_CONFORMANCE_SAMPLE");
+    if (text != nullptr && !absl::SimpleAtoi(text, &every_)) every_ = 0;
+  }
+  bool valid() const { return every_ >= 1; }
+  bool Takes(const Case& c) {
+    const bool first = kernels_.insert(c.kernel).second;
+    return index_++ % every_ == 0 || first;
+  }
+
+ private:
+  int every_ = 1;
+  int index_ = 0;
+  std::set<Kernel> kernels_;
+};
+
 int Main() {
+  Sample sample;
+  if (!sample.valid()) {
+    std::fprintf(stderr, "TVARANT_CONFORMANCE_SAMPLE is no number from 1\n");
+    return 1;
+  }
   auto backend = MakeBackend();
   if (!backend.ok()) {
     std::fprintf(stderr, "no backend %s: %s\n", GetBackendTraits().name.c_str(),
@@ -96,6 +123,7 @@ int Main() {
                         __FILE__, __LINE__,
                         []() -> testing::Test* { return new CoverageTest; });
   for (const Case& c : AllCases()) {
+    if (!sample.Takes(c)) continue;
     testing::RegisterTest("Conformance", c.name.c_str(), nullptr, nullptr,
                           __FILE__, __LINE__,
                           [c]() -> testing::Test* { return new CaseTest(c); });

@@ -1,0 +1,139 @@
+// copy, fill, arange and zeroing.
+
+// BYTES-sized elements of any type.
+#if BYTES == 1
+typedef uchar element;
+#elif BYTES == 2
+typedef ushort element;
+#elif BYTES == 4
+typedef uint element;
+#elif BYTES == 8
+typedef ulong element;
+#elif BYTES == 16
+typedef ulong2 element;
+#endif
+
+#ifdef BYTES
+#define PER_ITEM 4
+
+__kernel void copy_dense(gptr y, long y_offset, gcptr x, long x_offset, long n) {
+  const long first = (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) +
+                     get_local_id(0);
+  __global element* to = (__global element*)(y + y_offset);
+  const __global element* from = (const __global element*)(x + x_offset);
+  for (int k = 0; k < PER_ITEM; ++k) {
+    const long i = first + k * (long)get_local_size(0);
+    if (i < n) to[i] = from[i];
+  }
+}
+
+__kernel void copy_strided(gptr y, long y_offset, View yv, gcptr x,
+                           long x_offset, View xv, long n) {
+  const long first = (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) +
+                     get_local_id(0);
+  __global element* to = (__global element*)(y + y_offset);
+  const __global element* from = (const __global element*)(x + x_offset);
+  for (int k = 0; k < PER_ITEM; ++k) {
+    const long i = first + k * (long)get_local_size(0);
+    if (i < n) to[view_at(&yv, i)] = from[view_at(&xv, i)];
+  }
+}
+
+// y[r][c] = x[r][c] where x walks along r in memory: by tiles of 32 x 32, read
+// along r and written along c. One group of 32 x ROWS items a tile.
+#define TILE 32
+__kernel void copy_transposed(gptr y, long y_offset, gcptr x, long x_offset,
+                              long rows, long columns, long y_row, long x_column,
+                              long y_batch, long x_batch) {
+  __local element tile[TILE][TILE + 1];
+  const long r0 = (long)get_group_id(1) * TILE, c0 = (long)get_group_id(0) * TILE;
+  __global element* to =
+      (__global element*)(y + y_offset) + get_group_id(2) * y_batch;
+  const __global element* from =
+      (const __global element*)(x + x_offset) + get_group_id(2) * x_batch;
+  const int lx = get_local_id(0);
+  for (int k = get_local_id(1); k < TILE; k += get_local_size(1)) {
+    if (r0 + lx < rows && c0 + k < columns) {
+      tile[k][lx] = from[(c0 + k) * x_column + r0 + lx];
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int k = get_local_id(1); k < TILE; k += get_local_size(1)) {
+    if (r0 + k < rows && c0 + lx < columns) {
+      to[(r0 + k) * y_row + c0 + lx] = tile[lx][k];
+    }
+  }
+}
+
+#if BYTES == 16
+#define BITS(low, high) (ulong2)(low, high)
+#else
+#define BITS(low, high) (element)(low)
+#endif
+__kernel void fill_dense(gptr y, long y_offset, long n, long low, long high) {
+  const long first = (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) +
+                     get_local_id(0);
+  __global element* to = (__global element*)(y + y_offset);
+  for (int k = 0; k < PER_ITEM; ++k) {
+    const long i = first + k * (long)get_local_size(0);
+    if (i < n) to[i] = BITS(low, high);
+  }
+}
+
+__kernel void fill_strided(gptr y, long y_offset, View yv, long n, long low,
+                           long high) {
+  const long i = get_global_id(0);
+  __global element* to = (__global element*)(y + y_offset);
+  if (i < n) to[view_at(&yv, i)] = BITS(low, high);
+}
+#endif  // BYTES
+
+#ifdef FROM
+// Conversion from FROM to TO; SIGN is -1 or 1, CONJUGATE 0 or 1.
+#define IS_COMPLEX_FROM (FROM_COMPLEX)
+#define IS_COMPLEX_TO (TO_COMPLEX)
+
+__kernel void convert_strided(gptr y, long y_offset, View yv, gcptr x,
+                              long x_offset, View xv, long n) {
+  const long i = get_global_id(0);
+  if (i >= n) return;
+  const ACC(FROM) v = LOAD(FROM, x + x_offset, view_at(&xv, i));
+  const long at = view_at(&yv, i);
+#if FROM_COMPLEX && TO_COMPLEX
+  ACC(TO) w;
+  w.x = SIGN * v.x;
+  w.y = (CONJUGATE ? -SIGN : SIGN) * v.y;
+  STORE(TO, y + y_offset, at, w);
+#elif FROM_COMPLEX && TO_BOOL
+  STORE(TO, y + y_offset, at, (v.x != 0) | (v.y != 0));
+#elif FROM_COMPLEX
+  STORE(TO, y + y_offset, at, (ACC(TO))(SIGN * v.x));
+#elif TO_COMPLEX
+  ACC(TO) w;
+  w.x = SIGN * v;
+  w.y = 0;
+  STORE(TO, y + y_offset, at, w);
+#elif TO_BOOL
+  STORE(TO, y + y_offset, at, v != 0);
+#else
+  STORE(TO, y + y_offset, at, (ACC(TO))(SIGN * v));
+#endif
+}
+#endif  // FROM
+
+#ifdef ARANGE
+__kernel void arange_float(gptr y, long y_offset, long stride, long n,
+                           double start, double step) {
+  const long i = get_global_id(0);
+  if (i < n) {
+    STORE(ARANGE, y + y_offset, i * stride, (ACC(ARANGE))(start + i * step));
+  }
+}
+__kernel void arange_int(gptr y, long y_offset, long stride, long n, long start,
+                         long step) {
+  const long i = get_global_id(0);
+  if (i < n) {
+    STORE(ARANGE, y + y_offset, i * stride, (ACC(ARANGE))(start + i * step));
+  }
+}
+#endif

@@ -1,0 +1,39 @@
+// OpenClKernels: the kernels that run on an OpenCL device.
+//
+// RunOpenClKernel dispatches a checked launch to its family, which queues it on
+// the context's stream. What each kernel computes: proto/ops/kernels.md.
+//
+// A family is one .cl file (or several) beside the .cc file that chooses
+// among its kernels and puts their arguments together. To add one: a function
+// below, a row in opencl_kernels.cc, its files in BUILD.bazel.
+
+#ifndef TVARANT_DAEMON_KERNELS_OPENCL_OPENCL_KERNELS_H_
+#define TVARANT_DAEMON_KERNELS_OPENCL_OPENCL_KERNELS_H_
+
+#include "absl/status/status.h"
+#include "daemon/runtime/opencl/kernel_context.h"
+#include "daemon/runtime/runtime.h"
+
+namespace tvarant::opencl {
+
+// UNIMPLEMENTED when there is no such kernel here, or not for these dtypes: the
+// caller may run the launch elsewhere. Nothing has been queued then. Other
+// errors are the launch's own.
+absl::Status RunOpenClKernel(KernelContext& context,
+                             const ResolvedLaunch& launch);
+
+// One function per family; each may answer UNIMPLEMENTED.
+absl::Status RunPointwise(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunPointwiseForeach(KernelContext& context,
+                                 const ResolvedLaunch& launch);
+absl::Status RunCopy(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunFill(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunArange(KernelContext& context, const ResolvedLaunch& launch);
+
+// Zeroes memory: clEnqueueFillBuffer of NVIDIA's driver writes to wrong places
+// of large buffers.
+absl::Status ZeroMemory(KernelContext& context, cl_mem memory, uint64_t bytes);
+
+}  // namespace tvarant::opencl
+
+#endif  // TVARANT_DAEMON_KERNELS_OPENCL_OPENCL_KERNELS_H_
