@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -41,6 +42,28 @@ struct RuntimeDeviceProperties {
   uint64_t max_buffer_bytes = 0;
   uint32_t compute_units = 1;
   uint32_t simt_width = 32;
+};
+
+// What a runtime that compiles kernels has compiled, and keeps on disk.
+struct KernelCacheInfo {
+  uint64_t compiled = 0;    // from source, since the start
+  uint64_t loaded = 0;      // from disk
+  uint64_t hits = 0;        // found in memory
+  uint64_t failed = 0;      // that the compiler refused
+  uint64_t compile_ns = 0;  // spent in the compiler
+  std::string folder;       // empty: nothing is kept
+  struct Entry {
+    std::string key;
+    uint64_t bytes = 0;
+    int64_t last_used_s = 0;  // Unix time
+  };
+  std::vector<Entry> entries;  // on disk, most recently used first
+};
+
+// Launches of one kernel that the device could not run itself.
+struct HostRun {
+  Kernel kernel = Kernel::kInvalid;
+  uint64_t count = 0;
 };
 
 // Device memory. Zeroed when made. Owned by the session that made it; freed by
@@ -199,6 +222,12 @@ class TvarantRuntime {
   absl::StatusOr<std::unique_ptr<DeviceStream>> CreateStream(int device);
 
   virtual uint64_t free_memory_bytes(int device) const = 0;
+
+  // For the operator; all of them empty for a runtime that compiles nothing.
+  virtual KernelCacheInfo kernel_cache() const { return {}; }
+  // Forgets what is on disk; returns how many entries there were.
+  virtual int64_t ClearKernelCache() { return 0; }
+  virtual std::vector<HostRun> host_runs() const { return {}; }
 
  private:
   absl::Status CheckDevice(int device) const;

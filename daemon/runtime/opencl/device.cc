@@ -58,12 +58,20 @@ T DeviceNumber(cl_device_id device, cl_device_info what) {
   return value;
 }
 
-uint32_t DefaultGroupSize(const DeviceTraits& traits) {
-  uint32_t size = traits.is_cpu ? 64 : 256;
+DeviceKind KindOf(const DeviceTraits& traits, cl_device_type type) {
   if (ContainsIgnoreCase(traits.name, "tvarant") ||
       ContainsIgnoreCase(traits.vendor, "tvarant")) {
-    size = 32;
+    return DeviceKind::kTvarant;
   }
+  if (type & CL_DEVICE_TYPE_ACCELERATOR) return DeviceKind::kAccelerator;
+  if (type & CL_DEVICE_TYPE_GPU) return DeviceKind::kGpu;
+  return DeviceKind::kOther;
+}
+
+uint32_t DefaultGroupSize(const DeviceTraits& traits) {
+  const uint32_t size = traits.kind == DeviceKind::kTvarant ? 32
+                        : traits.is_cpu                     ? 64
+                                                            : 256;
   return std::max<uint32_t>(1, std::min(size, traits.max_group_size));
 }
 
@@ -76,6 +84,7 @@ DeviceTraits ReadTraits(cl_platform_id platform, cl_device_id id) {
   traits.device_version = DeviceText(id, CL_DEVICE_VERSION);
   traits.driver_version = DeviceText(id, CL_DRIVER_VERSION);
   const auto type = DeviceNumber<cl_device_type>(id, CL_DEVICE_TYPE);
+  traits.kind = KindOf(traits, type);
   traits.is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
   traits.is_nvidia = ContainsIgnoreCase(traits.vendor, "nvidia");
   traits.has_double =
@@ -93,20 +102,6 @@ DeviceTraits ReadTraits(cl_platform_id platform, cl_device_id id) {
       DeviceNumber<cl_ulong>(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   traits.group_size = DefaultGroupSize(traits);
   return traits;
-}
-
-bool IsTvarant(const FoundDevice& device) {
-  return ContainsIgnoreCase(device.traits.name, "tvarant") ||
-         ContainsIgnoreCase(device.traits.vendor, "tvarant");
-}
-
-// Lower is better.
-int DefaultRank(const FoundDevice& device) {
-  if (IsTvarant(device)) return 0;
-  const auto type = DeviceNumber<cl_device_type>(device.id, CL_DEVICE_TYPE);
-  if (type & CL_DEVICE_TYPE_ACCELERATOR) return 1;
-  if (type & CL_DEVICE_TYPE_GPU) return 2;
-  return 3;
 }
 
 std::string Describe(const std::vector<FoundDevice>& found) {
@@ -201,11 +196,11 @@ absl::StatusOr<std::vector<FoundDevice>> ChooseDevices(
     const auto best =
         std::min_element(on_platform.begin(), on_platform.end(),
                          [](const FoundDevice& a, const FoundDevice& b) {
-                           return DefaultRank(a) < DefaultRank(b);
+                           return a.traits.kind < b.traits.kind;
                          });
-    const int rank = DefaultRank(*best);
     for (const FoundDevice& device : on_platform) {
-      if (device.platform == best->platform && DefaultRank(device) == rank) {
+      if (device.platform == best->platform &&
+          device.traits.kind == best->traits.kind) {
         chosen.push_back(device);
       }
     }

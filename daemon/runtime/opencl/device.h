@@ -18,6 +18,9 @@
 
 namespace tvarant::opencl {
 
+// In the order in which a device is taken where nobody chooses.
+enum class DeviceKind { kTvarant, kAccelerator, kGpu, kOther };
+
 // What kernels and their launches are chosen by.
 struct DeviceTraits {
   std::string platform_name;
@@ -26,6 +29,7 @@ struct DeviceTraits {
   std::string vendor;
   std::string device_version;
   std::string driver_version;
+  DeviceKind kind = DeviceKind::kOther;
   bool is_cpu = false;
   bool is_nvidia = false;
   bool has_double = false;
@@ -44,8 +48,8 @@ struct DeviceTraits {
 // name, case ignored; a number counts from 0, devices within the platforms
 // that match.
 struct DeviceChoice {
-  std::string platform;
-  std::string device;  // one, or several with commas
+  std::string platform = {};
+  std::string device = {};  // one, or several with commas
   // Overrides DeviceTraits::group_size; 0: chosen by the device.
   uint32_t group_size = 0;
 };

@@ -14,6 +14,8 @@ namespace tvarant::opencl {
 // Thread-safe.
 class HostRunCounts {
  public:
+  static constexpr int kSize = 256;  // kernels' ids are below
+
   // The count after this one.
   uint64_t Add(Kernel kernel) {
     return counts_[Index(kernel)].fetch_add(1, std::memory_order_relaxed) + 1;
@@ -26,7 +28,6 @@ class HostRunCounts {
   static size_t Index(Kernel kernel) {
     return static_cast<size_t>(kernel) % kSize;
   }
-  static constexpr size_t kSize = 256;
   std::array<std::atomic<uint64_t>, kSize> counts_{};
 };
 

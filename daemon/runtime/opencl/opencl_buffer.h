@@ -34,9 +34,10 @@ class OpenClBuffer : public DeviceBuffer {
 // A sealed memfd that the driver has pinned, where it can.
 class OpenClStaging : public StagingBuffer {
  public:
-  OpenClStaging(uint64_t size_bytes, SealedMemory memory,
-                ClHandle<cl_mem> pinned)
+  OpenClStaging(uint64_t size_bytes, std::shared_ptr<void> charge,
+                SealedMemory memory, ClHandle<cl_mem> pinned)
       : StagingBuffer(size_bytes),
+        charge_(std::move(charge)),
         memory_(std::move(memory)),
         pinned_(std::move(pinned)) {}
 
@@ -44,6 +45,7 @@ class OpenClStaging : public StagingBuffer {
   char* data() const { return memory_.data(); }
 
  private:
+  std::shared_ptr<void> charge_;
   SealedMemory memory_;
   ClHandle<cl_mem> pinned_;  // ends before the memory it lies over
 };

@@ -1,6 +1,9 @@
 #include "daemon/runtime/opencl/opencl_runtime.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -67,6 +70,8 @@ class OpenedDevice {
 
   const opencl::DeviceTraits& traits() const { return device_->traits(); }
   const MemoryAccount& account() const { return *account_; }
+  const opencl::KernelCache& kernels() const { return kernels_; }
+  const opencl::HostRunCounts& host_runs() const { return host_runs_; }
 
   absl::StatusOr<std::unique_ptr<opencl::OpenClStream>> MakeStream() {
     return opencl::OpenClStream::Create(
@@ -92,6 +97,7 @@ class OpenedDevice {
   }
 
   absl::StatusOr<std::unique_ptr<StagingBuffer>> MakeStaging(uint64_t bytes) {
+    ASSIGN_OR_RETURN(std::shared_ptr<void> charge, staging_->Take(bytes));
     ASSIGN_OR_RETURN(SealedMemory memory,
                      SealedMemory::Create("tvarant-staging", bytes));
     cl_int error = CL_SUCCESS;
@@ -106,8 +112,8 @@ class OpenedDevice {
                      opencl::ClErrorName(error));
       }
     }
-    return std::make_unique<opencl::OpenClStaging>(bytes, std::move(memory),
-                                                   std::move(pinned));
+    return std::make_unique<opencl::OpenClStaging>(
+        bytes, std::move(charge), std::move(memory), std::move(pinned));
   }
 
  private:
@@ -115,12 +121,14 @@ class OpenedDevice {
                const BinaryStore* store, host::ThreadPool& pool)
       : device_(std::move(device)),
         account_(std::make_shared<MemoryAccount>(memory_bytes)),
+        staging_(std::make_shared<MemoryAccount>(UsableMemoryBytes() / 2)),
         kernels_(device_->context(), device_->id(),
                  IdentityOf(device_->traits()), store),
         pool_(pool) {}
 
   const std::unique_ptr<opencl::Device> device_;
   const std::shared_ptr<MemoryAccount> account_;
+  const std::shared_ptr<MemoryAccount> staging_;  // the host's memory
   opencl::KernelCache kernels_;
   opencl::HostRunCounts host_runs_;
   host::ThreadPool& pool_;
@@ -159,6 +167,38 @@ class OpenClRuntime : public TvarantRuntime {
     return devices_[device]->account().free_bytes();
   }
 
+  KernelCacheInfo kernel_cache() const override {
+    KernelCacheInfo info;
+    for (const auto& device : devices_) {
+      const opencl::KernelCacheCounts counts = device->kernels().counts();
+      info.compiled += counts.compiled;
+      info.loaded += counts.loaded;
+      info.hits += counts.hits;
+      info.failed += counts.failed;
+      info.compile_ns += counts.compile_ns;
+    }
+    if (store_ == nullptr) return info;
+    info.folder = store_->folder();
+    for (const BinaryStore::Entry& entry : store_->List()) {
+      info.entries.push_back({entry.key, entry.bytes, entry.last_used_s});
+    }
+    return info;
+  }
+  int64_t ClearKernelCache() override {
+    return store_ == nullptr ? 0 : store_->Clear();
+  }
+  std::vector<HostRun> host_runs() const override {
+    std::vector<HostRun> runs;
+    for (int id = 0; id < opencl::HostRunCounts::kSize; ++id) {
+      HostRun run{static_cast<Kernel>(id), 0};
+      for (const auto& device : devices_) {
+        run.count += device->host_runs().Get(run.kernel);
+      }
+      if (run.count > 0) runs.push_back(run);
+    }
+    return runs;
+  }
+
  private:
   RuntimeDeviceProperties DoGetProperties(int device) const override {
     const opencl::DeviceTraits& traits = devices_[device]->traits();
@@ -192,21 +232,25 @@ class OpenClRuntime : public TvarantRuntime {
   std::vector<std::unique_ptr<OpenedDevice>> devices_;
 };
 
-// PoCL ends the process if it can't write to its cache folder.
-void GivePoclAFolder(const std::string& cache_folder) {
+// PoCL ends the process if it can't write to its cache folder. One of its own
+// under our cache; else a temporary one, gone with the process.
+void GivePoclAFolder(const BinaryStore* store) {
   if (std::getenv("POCL_CACHE_DIR") != nullptr) return;
-  std::string folder = cache_folder;
-  if (!folder.empty()) {
-    folder = absl::StrCat(cache_folder, "/pocl");
+  if (store != nullptr) {
+    const std::string folder = absl::StrCat(store->folder(), "/pocl");
     if (BinaryStore::Open(folder, 0).ok()) {
       ::setenv("POCL_CACHE_DIR", folder.c_str(), 0);
       return;
     }
   }
-  std::string temporary = "/tmp/tvarant-pocl-XXXXXX";
-  if (::mkdtemp(temporary.data()) != nullptr) {
-    ::setenv("POCL_CACHE_DIR", temporary.c_str(), 0);
-  }
+  static std::string* const temporary =
+      new std::string("/tmp/tvarant-pocl-XXXXXX");
+  if (::mkdtemp(temporary->data()) == nullptr) return;
+  ::setenv("POCL_CACHE_DIR", temporary->c_str(), 0);
+  std::atexit([] {
+    std::error_code error;
+    std::filesystem::remove_all(*temporary, error);
+  });
 }
 
 }  // namespace
@@ -223,7 +267,7 @@ absl::StatusOr<std::unique_ptr<TvarantRuntime>> MakeOpenClRuntime(
                    base::LogValue(std::string(opened.status().message())));
     }
   }
-  GivePoclAFolder(store == nullptr ? "" : store->folder());
+  GivePoclAFolder(store.get());
   ASSIGN_OR_RETURN(const auto found, opencl::ListDevices());
   ASSIGN_OR_RETURN(const auto chosen,
                    opencl::ChooseDevices(found, options.choice));

@@ -18,13 +18,13 @@
 namespace tvarant {
 
 struct OpenClOptions {
-  opencl::DeviceChoice choice;
+  opencl::DeviceChoice choice = {};
   // Device memory to hand out, of each device. 0: nearly all there is; of a
   // CPU, which shares the host's memory, half of what this process may use.
   uint64_t memory_bytes = 0;
   // Where compiled programs are kept. Empty: nowhere. A folder that can't be
   // used is a warning.
-  std::string cache_folder;
+  std::string cache_folder = {};
   uint64_t cache_bytes = uint64_t{1} << 30;
   // Threads for what runs on the host. 0: one for each usable processor.
   int num_threads = 0;
