@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "daemon/runtime/host_memory.h"
 #include "daemon/runtime/opencl/host_run_counts.h"
 #include "daemon/runtime/opencl/opencl_stream.h"
+#include "daemon/runtime/opencl/pocl_folder.h"
 #include "proto/base/logging.h"
 #include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
@@ -232,27 +231,6 @@ class OpenClRuntime : public TvarantRuntime {
   std::vector<std::unique_ptr<OpenedDevice>> devices_;
 };
 
-// PoCL ends the process if it can't write to its cache folder. One of its own
-// under our cache; else a temporary one, gone with the process.
-void GivePoclAFolder(const BinaryStore* store) {
-  if (std::getenv("POCL_CACHE_DIR") != nullptr) return;
-  if (store != nullptr) {
-    const std::string folder = absl::StrCat(store->folder(), "/pocl");
-    if (BinaryStore::Open(folder, 0).ok()) {
-      ::setenv("POCL_CACHE_DIR", folder.c_str(), 0);
-      return;
-    }
-  }
-  static std::string* const temporary =
-      new std::string("/tmp/tvarant-pocl-XXXXXX");
-  if (::mkdtemp(temporary->data()) == nullptr) return;
-  ::setenv("POCL_CACHE_DIR", temporary->c_str(), 0);
-  std::atexit([] {
-    std::error_code error;
-    std::filesystem::remove_all(*temporary, error);
-  });
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TvarantRuntime>> MakeOpenClRuntime(
@@ -267,7 +245,7 @@ absl::StatusOr<std::unique_ptr<TvarantRuntime>> MakeOpenClRuntime(
                    base::LogValue(std::string(opened.status().message())));
     }
   }
-  GivePoclAFolder(store.get());
+  opencl::GivePoclAFolder(store == nullptr ? "" : store->folder());
   ASSIGN_OR_RETURN(const auto found, opencl::ListDevices());
   ASSIGN_OR_RETURN(const auto chosen,
                    opencl::ChooseDevices(found, options.choice));

@@ -242,6 +242,14 @@ TEST(OpenClRuntimeTest, RunsOnTheHostWhatTheDeviceCant) {
   EXPECT_EQ(runs[0].count, 1u);
 }
 
+// PoCL's own files are a process's own, and don't outlive it for long.
+TEST(OpenClRuntimeTest, PoclHasAFolderOfItsOwn) {
+  Bench bench;
+  const char* folder = std::getenv("POCL_CACHE_DIR");
+  ASSERT_NE(folder, nullptr);
+  EXPECT_THAT(folder, testing::EndsWith("/" + std::to_string(::getpid())));
+}
+
 TEST(OpenClRuntimeTest, WithoutAFolderThereIsNoCacheAndNoFailure) {
   Bench bench("/proc/no/such/folder");
   const Program add = Binary(PointwiseOp::kAdd, DType::kFloat32);
