@@ -127,6 +127,10 @@ struct ResolvedLaunch {
   absl::Span<const ResolvedOperand> src = {};
 };
 
+// Payload of the status that WhenDone gives: which of the launches since the
+// last WhenDone it was, from 1, in decimal. Not there if nobody knows.
+inline constexpr char kFailedLaunch[] = "tvarant/failed_launch";
+
 // An in-order queue of one device. Thread-compatible: one thread at a time.
 // Calls may return before the work is done; what they borrow (buffers, spans
 // of host bytes) must live until WhenDone's callback has run.

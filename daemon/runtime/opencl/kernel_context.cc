@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/jit/cl_status.h"
 #include "daemon/runtime/opencl/prelude.h"
@@ -181,12 +182,14 @@ absl::Status KernelContext::Enqueue(cl_kernel kernel, int dims,
 }
 
 int32_t KernelContext::AddFaultText(FaultText text) {
-  fault_texts_.push_back(std::move(text));
-  return static_cast<int32_t>(fault_texts_.size());
+  known_faults_.push_back({std::move(text), launches_});
+  return static_cast<int32_t>(known_faults_.size());
 }
 
 absl::Status KernelContext::TakeFault() {
-  if (fault_texts_.empty()) {
+  const std::vector<KnownFault> known = std::exchange(known_faults_, {});
+  launches_ = 0;
+  if (known.empty()) {
     RETURN_IF_CL_ERROR(clFinish(queue_));
     return absl::OkStatus();
   }
@@ -194,18 +197,17 @@ absl::Status KernelContext::TakeFault() {
   RETURN_IF_CL_ERROR(clEnqueueReadBuffer(queue_, faults_.get(), CL_TRUE, 0,
                                          sizeof(record), &record, 0, nullptr,
                                          nullptr));
-  absl::Status status;
-  if (record.launch != 0) {
-    const int32_t count = static_cast<int32_t>(fault_texts_.size());
-    const int32_t launch = std::clamp(record.launch, 1, count);
-    status = fault_texts_[launch - 1](
-        Fault{.value = record.value, .position = record.position});
-    record = FaultRecord{};
-    RETURN_IF_CL_ERROR(clEnqueueWriteBuffer(queue_, faults_.get(), CL_TRUE, 0,
-                                            sizeof(record), &record, 0, nullptr,
-                                            nullptr));
-  }
-  fault_texts_.clear();
+  if (record.launch == 0) return absl::OkStatus();
+  const FaultRecord none{};
+  RETURN_IF_CL_ERROR(clEnqueueWriteBuffer(queue_, faults_.get(), CL_TRUE, 0,
+                                          sizeof(none), &none, 0, nullptr,
+                                          nullptr));
+  const size_t number = static_cast<size_t>(std::clamp<int64_t>(
+      record.launch, 1, static_cast<int64_t>(known.size())));
+  absl::Status status = known[number - 1].text(
+      Fault{.value = record.value, .position = record.position});
+  status.SetPayload(kFailedLaunch,
+                    absl::Cord(absl::StrCat(known[number - 1].launch)));
   return status;
 }
 

@@ -101,7 +101,10 @@ class KernelContext {
   // has a number of its own, under which its text is kept until TakeFault.
   cl_mem fault_memory() const { return faults_.get(); }
   int32_t AddFaultText(FaultText text);
-  // Waits for the queue and returns the first fault since the last call.
+  // A launch of the stream begins; its kernels' faults are its own.
+  void BeginLaunch() { ++launches_; }
+  // Waits for the queue and returns the first fault since the last call, with
+  // the payload kFailedLaunch.
   absl::Status TakeFault();
 
  private:
@@ -125,7 +128,12 @@ class KernelContext {
   std::string key_;  // kept for its capacity
   ScratchMemory scratch_[kScratchSlots];
   ClHandle<cl_mem> faults_;
-  std::vector<FaultText> fault_texts_;
+  struct KnownFault {
+    FaultText text;
+    int64_t launch;  // since the last TakeFault
+  };
+  std::vector<KnownFault> known_faults_;
+  int64_t launches_ = 0;
 };
 
 // One launch being put together. The first error is kept and returned by Run.

@@ -148,8 +148,12 @@ TEST(OpenClRuntimeTest, MemoryIsZeroedAndCounted) {
 TEST(OpenClRuntimeTest, AFaultIsReportedOnceAndTheStreamGoesOn) {
   Bench bench;
   const Program divide = Binary(PointwiseOp::kDivFloor, DType::kInt32);
+  ASSERT_TRUE(
+      bench.Run(Binary(PointwiseOp::kAdd, DType::kInt32), DType::kInt32).ok());
+  ASSERT_TRUE(bench.Run(divide, DType::kInt32).ok());
   ASSERT_TRUE(bench.Run(divide, DType::kInt32).ok());
   const absl::Status status = bench.Wait();
+  EXPECT_EQ(status.GetPayload(kFailedLaunch), absl::Cord("2"));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("ZeroDivisionError"));
   const Program add = Binary(PointwiseOp::kAdd, DType::kInt32);

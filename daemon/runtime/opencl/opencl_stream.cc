@@ -27,6 +27,7 @@ absl::Status OpenClStream::DoLaunch(const ResolvedLaunch& launch) {
   if (cancelled() != nullptr && cancelled()->load(std::memory_order_relaxed)) {
     return absl::CancelledError("nobody waits for this any more");
   }
+  context_->BeginLaunch();
   absl::Status status = RunOpenClKernel(*context_, launch);
   if (!absl::IsUnimplemented(status)) return status;
   if (fallback_.counts.Add(launch.kernel) == 1) {
