@@ -17,7 +17,7 @@ APT_PACKAGES=(
   # checks
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev openssl
   # an OpenCL device on the CPU, for the tests
-  pocl-opencl-icd
+  oclgrind pocl-opencl-icd
 )
 
 # distribution names; a name alone takes any version

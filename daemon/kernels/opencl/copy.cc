@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/jit/cl_status.h"
 #include "daemon/kernels/opencl/opencl_kernels.h"
 #include "daemon/kernels/opencl/sources.h"
 #include "proto/base/status_macros.h"
@@ -163,6 +164,21 @@ absl::Status RunArange(KernelContext& context, const ResolvedLaunch& launch) {
 }
 
 absl::Status ZeroMemory(KernelContext& context, cl_mem memory, uint64_t bytes) {
+  if (!context.traits().is_nvidia) {
+    const cl_uint zero = 0;
+    const uint64_t words = bytes / sizeof(zero) * sizeof(zero);
+    if (words > 0) {
+      RETURN_IF_CL_ERROR(clEnqueueFillBuffer(context.queue(), memory, &zero,
+                                             sizeof(zero), 0, words, 0, nullptr,
+                                             nullptr));
+    }
+    if (bytes == words) return absl::OkStatus();
+    RETURN_IF_CL_ERROR(clEnqueueFillBuffer(context.queue(), memory, &zero, 1,
+                                           words, bytes - words, 0, nullptr,
+                                           nullptr));
+    return absl::OkStatus();
+  }
+  // NVIDIA's fill writes to wrong places of large buffers, and is slow.
   const uint32_t group = context.traits().group_size;
   const int64_t wide = static_cast<int64_t>(bytes / 16);
   const int64_t rest = static_cast<int64_t>(bytes % 16);

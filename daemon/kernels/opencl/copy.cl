@@ -65,18 +65,21 @@ __kernel void copy_transposed(gptr y, long y_offset, gcptr x, long x_offset,
   }
 }
 
+static inline void put_bits(__global element* to, long i, long low, long high) {
 #if BYTES == 16
-#define BITS(low, high) (ulong2)(low, high)
+  ((__global long*)to)[2 * i] = low;
+  ((__global long*)to)[2 * i + 1] = high;
 #else
-#define BITS(low, high) (element)(low)
+  to[i] = (element)low;
 #endif
+}
 __kernel void fill_dense(gptr y, long y_offset, long n, long low, long high) {
   const long first = (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) +
                      get_local_id(0);
   __global element* to = (__global element*)(y + y_offset);
   for (int k = 0; k < PER_ITEM; ++k) {
     const long i = first + k * (long)get_local_size(0);
-    if (i < n) to[i] = BITS(low, high);
+    if (i < n) put_bits(to, i, low, high);
   }
 }
 
@@ -84,7 +87,7 @@ __kernel void fill_strided(gptr y, long y_offset, View yv, long n, long low,
                            long high) {
   const long i = get_global_id(0);
   __global element* to = (__global element*)(y + y_offset);
-  if (i < n) to[view_at(&yv, i)] = BITS(low, high);
+  if (i < n) put_bits(to, view_at(&yv, i), low, high);
 }
 #endif  // BYTES
 

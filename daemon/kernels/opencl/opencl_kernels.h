@@ -30,8 +30,7 @@ absl::Status RunCopy(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunFill(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunArange(KernelContext& context, const ResolvedLaunch& launch);
 
-// Zeroes memory: clEnqueueFillBuffer of NVIDIA's driver writes to wrong places
-// of large buffers.
+// Queues the zeroing of memory.
 absl::Status ZeroMemory(KernelContext& context, cl_mem memory, uint64_t bytes);
 
 }  // namespace tvarant::opencl
