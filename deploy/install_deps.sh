@@ -14,6 +14,8 @@ APT_PACKAGES=(
   libabsl-dev libbenchmark-dev libgmock-dev libgrpc++-dev libgtest-dev
   libprotobuf-dev libsleef-dev libspdlog-dev libssl-dev libsystemd-dev
   ocl-icd-opencl-dev protobuf-compiler protobuf-compiler-grpc
+  # bundles
+  patchelf xz-utils
   # checks
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev openssl
   # an OpenCL device on the CPU, for the tests

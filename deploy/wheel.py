@@ -65,7 +65,9 @@ def wheel_tag() -> str:
     return f"{python}-{python}-{platform}"
 
 
-def wheel_files(plugin: Path, daemon: Path) -> dict[str, tuple[bytes, int]]:
+def wheel_files(
+    plugin: Path, daemon: Path, libraries: Path | None = None
+) -> dict[str, tuple[bytes, int]]:
     """Name in the archive -> (bytes, mode), without RECORD."""
     version = (ROOT / "version.txt").read_text().strip()
     torch = importlib.metadata.version("torch").partition("+")[0]
@@ -80,6 +82,9 @@ def wheel_files(plugin: Path, daemon: Path) -> dict[str, tuple[bytes, int]]:
     )
     files[f"{NAME}/_C.so"] = (plugin.read_bytes(), 0o755)
     files[f"{NAME}/bin/tvarantd"] = (daemon.read_bytes(), 0o755)
+    for path in sorted(libraries.rglob("*.so*")) if libraries else ():
+        name = path.relative_to(libraries).as_posix()
+        files[f"{NAME}/lib/{name}"] = (path.read_bytes(), 0o755)
     info = f"{NAME}-{version}.dist-info"
     metadata = METADATA.format(version=version, torch=torch)
     files[f"{info}/METADATA"] = (metadata.encode(), 0o644)
@@ -96,8 +101,11 @@ def digest(data: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def build(out_dir: Path, plugin: Path, daemon: Path) -> Path:
-    files = wheel_files(plugin, daemon)
+def build(
+    out_dir: Path, plugin: Path, daemon: Path, libraries: Path | None = None
+) -> Path:
+    """`libraries`: a bundle's, where plugin and daemon look for them."""
+    files = wheel_files(plugin, daemon, libraries)
     version = (ROOT / "version.txt").read_text().strip()
     record_name = f"{NAME}-{version}.dist-info/RECORD"
     record = "".join(

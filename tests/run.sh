@@ -3,7 +3,7 @@
 # builds, runs every suite and check, and ends with `N passed, N failed`.
 #
 # A suite that could not start counts as one failure. tests/run.sh PART... runs
-# only those: bazel layering format python.
+# only those: bazel layering bundle format python.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,6 +56,15 @@ run_layering() {
   tests/layering/layering_test.sh 2>&1 | tee "$log"
   status=${PIPESTATUS[0]}
   count "layering" "$(matches '^PASS ' "$log")" "$(matches '^FAIL ' "$log")" \
+    "$status"
+}
+
+run_bundle() {
+  local log="$logs/bundle" status
+  echo "== bundle"
+  tests/bundle/bundle_test.sh 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  count "bundle" "$(matches '^PASS ' "$log")" "$(matches '^FAIL ' "$log")" \
     "$status"
 }
 
@@ -117,7 +126,9 @@ run_python() {
 }
 
 parts=("$@")
-if [[ ${#parts[@]} == 0 ]]; then parts=(bazel layering format python); fi
+if [[ ${#parts[@]} == 0 ]]; then
+  parts=(bazel layering bundle format python)
+fi
 
 echo "== dependencies"
 check "install_deps" deploy/install_deps.sh
@@ -126,7 +137,7 @@ source deploy/python_env.sh
 check "build" deploy/build.sh
 for part in "${parts[@]}"; do
   case "$part" in
-    bazel | layering | format | python) "run_$part" ;;
+    bazel | layering | bundle | format | python) "run_$part" ;;
     *) check "no part called $part" false ;;
   esac
 done
