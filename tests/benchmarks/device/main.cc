@@ -34,7 +34,8 @@ ABSL_FLAG(std::string, runtime, "",
 ABSL_FLAG(int64_t, memory_mib, 0, "memory of the private daemon; 0: its own");
 ABSL_FLAG(std::vector<std::string>, only, {},
           "parts of the names of the rows to measure, e.g. gemm,softmax");
-ABSL_FLAG(double, seconds, 180, "time for all rows together");
+ABSL_FLAG(double, seconds, 0,
+          "time for all rows together; 0: 180, and 60 with --quick");
 ABSL_FLAG(bool, quick, false, "small sizes and few samples: does it all work");
 ABSL_FLAG(std::string, torch, "",
           "Python whose PyTorch does the same rows, e.g. python3");
@@ -44,6 +45,7 @@ ABSL_FLAG(bool, list, false, "only name the rows");
 namespace tvarant::benchmarks {
 namespace {
 
+constexpr double kSeconds = 180;
 constexpr double kQuickSeconds = 60;
 
 int Fail(const std::string& message) {
@@ -148,8 +150,9 @@ int Main() {
                torch == nullptr ? "" : torch->description().c_str());
   PrintHead(table, torch != nullptr);
 
-  Runner runner(device, torch.get(),
-                quick ? kQuickSeconds : absl::GetFlag(FLAGS_seconds),
+  double seconds = absl::GetFlag(FLAGS_seconds);
+  if (!(seconds > 0)) seconds = quick ? kQuickSeconds : kSeconds;
+  Runner runner(device, torch.get(), seconds,
                 quick ? 10000 : static_cast<int>(rows.size()));
   std::vector<Outcome> outcomes;
   int failed = 0, skipped = 0;

@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -38,6 +39,8 @@ Result<std::unique_ptr<TorchPeer>> TorchPeer::Start(const std::string& python) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  // Our plugin, where it is installed too, has no part in this.
+  setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0", /*overwrite=*/0);
   std::string program = python, flag = "-c", script = kTorchRows;
   char* const argv[] = {program.data(), flag.data(), script.data(), nullptr};
   pid_t pid = -1;
