@@ -29,6 +29,7 @@
 #include <utility>
 
 #include "proto/base/dtype.h"
+#include "torch_plugin/aten/torch_versions.h"
 
 namespace tvarant::torch_plugin {
 
@@ -93,16 +94,19 @@ class FunctionalOp final : public Meta {
     return outputs_[static_cast<size_t>(index)];
   }
   void set_output_strided(int64_t index, IntArrayRef sizes, IntArrayRef strides,
-                          at::TensorOptions options) override {
-    set_output_raw_strided(index, sizes, strides, options);
+                          at::TensorOptions options
+                              TVARANT_NAMES_PARAMETER) override {
+    set_output_raw_strided(index, sizes, strides,
+                           options TVARANT_NAMES_ARGUMENT);
   }
-  void set_output_raw_strided(int64_t index, IntArrayRef sizes,
-                              IntArrayRef strides,
-                              at::TensorOptions options) override {
+  void set_output_raw_strided(
+      int64_t index, IntArrayRef sizes, IntArrayRef strides,
+      at::TensorOptions options TVARANT_NAMES_PARAMETER) override {
     Tensor& output = outputs_[static_cast<size_t>(index)];
     output = CreateOut(sizes, strides, options);
     if constexpr (kIsIterator<Meta>) {
-      Meta::set_output_raw_strided(index, sizes, strides, options);
+      Meta::set_output_raw_strided(index, sizes, strides,
+                                   options TVARANT_NAMES_ARGUMENT);
     }
   }
 
@@ -131,7 +135,8 @@ class OutOp final : public Meta {
     return result(static_cast<int>(index));
   }
   void set_output_strided(int64_t index, IntArrayRef sizes, IntArrayRef strides,
-                          at::TensorOptions options) override {
+                          at::TensorOptions options
+                              TVARANT_NAMES_PARAMETER) override {
     const Tensor& output = *outputs_[static_cast<size_t>(index)];
     Check(output, sizes, strides, options);
     if (!strides.empty() && output.strides() != strides) {
@@ -139,9 +144,9 @@ class OutOp final : public Meta {
     }
     Complete(index, sizes, strides, options);
   }
-  void set_output_raw_strided(int64_t index, IntArrayRef sizes,
-                              IntArrayRef strides,
-                              at::TensorOptions options) override {
+  void set_output_raw_strided(
+      int64_t index, IntArrayRef sizes, IntArrayRef strides,
+      at::TensorOptions options TVARANT_NAMES_PARAMETER) override {
     Check(*outputs_[static_cast<size_t>(index)], sizes, strides, options);
     Complete(index, sizes, strides, options);
   }
@@ -169,7 +174,8 @@ class OutOp final : public Meta {
   void Complete(int64_t index, IntArrayRef sizes, IntArrayRef strides,
                 const at::TensorOptions& options) {
     if constexpr (kIsIterator<Meta>) {
-      Meta::set_output_raw_strided(index, sizes, strides, options);
+      Meta::set_output_raw_strided(index, sizes, strides,
+                                   options TVARANT_NAMES_ARGUMENT);
     }
   }
 

@@ -301,10 +301,31 @@ PointwiseProgram FindProgram(Device& device, const PointwiseKey& key) {
   return program;
 }
 
+namespace {
+
+// The dtype that the iterator's inputs are promoted to, if it has one. Before
+// 2.13 asking for it fails where there is none.
+std::optional<ScalarType> CommonDtypeOf(const at::TensorIteratorBase& iter) {
+#if TVARANT_TORCH_BEFORE(2, 13)
+  struct Reader : at::TensorIteratorBase {
+    static ScalarType Read(const at::TensorIteratorBase& iter) {
+      return iter.*(&Reader::common_dtype_);
+    }
+  };
+  const ScalarType type = Reader::Read(iter);
+  if (type == ScalarType::Undefined) return std::nullopt;
+  return type;
+#else
+  return iter.maybe_common_dtype();
+#endif
+}
+
+}  // namespace
+
 void RunPointwise(at::TensorIteratorBase& iter, EmitFn emit,
                   Parameters parameters, std::optional<ScalarType> type) {
   const ScalarType computing =
-      type.value_or(iter.maybe_common_dtype().value_or(iter.input_dtype()));
+      type.value_or(CommonDtypeOf(iter).value_or(iter.input_dtype()));
   CheckHasKernels(NameOf(Kernel::kPointwise), computing);
   if (iter.numel() == 0) return;
   Device& device = Device::Get(iter.tensor_base(0).device().index());

@@ -9,7 +9,9 @@
 #include <IActivityProfiler.h>
 #include <libkineto.h>
 #include <output_base.h>
+#if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
+#endif
 #pragma GCC visibility pop
 
 #include <c10/util/Exception.h>
@@ -18,6 +20,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -34,6 +37,17 @@ constexpr int64_t kDevice = 0;
 // The host's copies in mapped memory lie beside the streams: they may run while
 // a stream does.
 constexpr int32_t kHostCopyTrack = kStreams;
+
+// In torch 2.11 it has a constructor, which takes the members in another order.
+template <class Info = libkineto::ResourceInfo>
+Info MakeTrack(int32_t track, const std::string& name) {
+  if constexpr (std::is_aggregate_v<Info>) {
+    return Info{
+        .id = track, .sortIndex = track, .deviceId = kDevice, .name = name};
+  } else {
+    return Info(kDevice, track, track, name);
+  }
+}
 
 // Makes its JSON when asked for, instead of keeping a map.
 class Event final : public libkineto::GenericTraceActivity {
@@ -120,21 +134,17 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override {
     return std::make_unique<libkineto::DeviceInfo>(
-        libkineto::DeviceInfo{.id = kDevice,
-                              .sortIndex = libkineto::kExceedMaxPid + kDevice,
-                              .name = "tvarant",
-                              .label = "tvarant:" + std::to_string(kDevice)});
+        libkineto::DeviceInfo{kDevice,  // id, place, name, label
+                              libkineto::kExceedMaxPid + kDevice, "tvarant",
+                              "tvarant:" + std::to_string(kDevice)});
   }
 
   std::vector<libkineto::ResourceInfo> getResourceInfos() override {
     std::vector<libkineto::ResourceInfo> infos;
     for (const int32_t track : tracks_) {
-      infos.push_back({.id = track,
-                       .sortIndex = track,
-                       .deviceId = kDevice,
-                       .name = track == kHostCopyTrack
-                                   ? "copies by the host"
-                                   : "stream " + std::to_string(track)});
+      infos.push_back(MakeTrack(
+          track, track == kHostCopyTrack ? "copies by the host"
+                                         : "stream " + std::to_string(track)));
     }
     return infos;
   }
@@ -277,8 +287,17 @@ class Profiler final : public libkineto::IActivityProfiler {
   }
 };
 
+#ifdef REGISTER_PRIVATEUSE1_PROFILER
 using TvarantProfiler = Profiler;
 REGISTER_PRIVATEUSE1_PROFILER(TvarantProfiler);
+#else
+// torch 2.11 has no registry of its own, but Kineto's.
+[[maybe_unused]] const bool kRegistered = [] {
+  libkineto::api().registerProfilerFactory(
+      [] { return std::make_unique<Profiler>(); });
+  return true;
+}();
+#endif
 
 }  // namespace
 }  // namespace tvarant::torch_plugin
