@@ -348,13 +348,13 @@ class Writer {
     return Convert(std::move(text), from, wide);
   }
 
-  bool AnyStrided() const {
-    for (const auto* operands : {&shape_.dst, &shape_.src}) {
-      for (const PointwiseOperand& operand : *operands) {
-        if (operand.walk == Walk::kStrided) return true;
-      }
-    }
-    return false;
+  static bool IsFlat(Walk walk) {
+    return walk == Walk::kDense || walk == Walk::kUniform;
+  }
+  bool ByDimensions() const { return !IsFlat(shape_.dst[0].walk); }
+  // Read once, before the loop.
+  static bool IsConstant(const PointwiseOperand& operand, bool written) {
+    return operand.walk == Walk::kUniform && !written;
   }
 
   template <typename Body>
@@ -376,13 +376,12 @@ class Writer {
           absl::StrAppend(&out, written ? "gptr " : "gcptr ", name, "m, long ",
                           name, "o, ");
         });
-    if (AnyStrided()) {
+    if (ByDimensions()) {
       for (int d = 1; d < shape_.rank; ++d) {
         absl::StrAppend(&out, "IDX s", d, ", ");
       }
       ForEachOperand(
-          [&](const PointwiseOperand& operand, const std::string& name, bool) {
-            if (operand.walk != Walk::kStrided) return;
+          [&](const PointwiseOperand&, const std::string& name, bool) {
             for (int d = 0; d < shape_.rank; ++d) {
               absl::StrAppend(&out, "IDX ", name, "s", d, ", ");
             }
@@ -399,32 +398,41 @@ class Writer {
                        bool written) {
       absl::StrAppend(&out, "  const ", written ? "gptr " : "gcptr ", name,
                       "p = ", name, "m + ", name, "o;\n");
-      if (operand.walk == Walk::kUniform && !written) {
+      if (IsConstant(operand, written)) {
         absl::StrAppend(&out, "  const ", AccOf(operand), " ", name,
                         "u = load_", TypeName(operand.dtype), "(", name,
                         "p, 0);\n");
       }
     });
+    // By dimensions a step is a vector; else an element.
+    const int stride = ByDimensions() ? 1 : shape_.vector;
     absl::StrAppend(&out, "  const IDX step = (IDX)get_local_size(0) * ",
-                    shape_.vector,
+                    stride,
                     ";\n"
                     "  IDX at = (IDX)get_group_id(0) * loops * step + "
                     "(IDX)get_local_id(0) * ",
-                    shape_.vector,
+                    stride,
                     ";\n"
                     "  for (int k = 0; k < loops; ++k, at += step) {\n"
                     "    if (at >= n) break;\n");
-    if (shape_.vector > 1) {
+    if (ByDimensions()) {
+      WriteDimensions();
+      if (shape_.vector > 1) {
+        WriteVector();
+      } else {
+        WriteScalar("    ");
+      }
+    } else if (shape_.vector > 1) {
       absl::StrAppend(&out, "    if (at + ", shape_.vector, " <= n) {\n");
       WriteVector();
       absl::StrAppend(&out,
-                      "    } else {\n      for (IDX i = at; i < n; ++i) {\n");
+                      "    } else {\n"
+                      "      for (IDX i = at; i < n; ++i) {\n");
       WriteScalar("        ");
       absl::StrAppend(&out, "      }\n    }\n");
     } else {
-      absl::StrAppend(&out, "    {\n    const IDX i = at;\n");
-      WriteScalar("      ");
-      absl::StrAppend(&out, "    }\n");
+      absl::StrAppend(&out, "    const IDX i = at;\n");
+      WriteScalar("    ");
     }
     absl::StrAppend(&out, "  }\n");
     if (kernel_.checks_zero) {
@@ -433,58 +441,63 @@ class Writer {
     absl::StrAppend(&out, "}\n");
   }
 
-  // "element(x0, x1u, c0, &y0, &zero);" with names as `input` and `output` say.
-  template <typename Name>
-  std::string ElementCall(const Name& name) const {
+  // "element(x0, x1u, c0, &y0, &zero);"
+  std::string ElementCall() const {
     std::string call = "element(";
     for (size_t i = 0; i < shape_.src.size(); ++i) {
-      absl::StrAppend(&call,
-                      shape_.src[i].walk == Walk::kUniform
-                          ? absl::StrCat("x", i, "u")
-                          : name(absl::StrCat("x", i)),
-                      ", ");
+      absl::StrAppend(&call, "x", i,
+                      IsConstant(shape_.src[i], false) ? "u" : "", ", ");
     }
     for (size_t i = 0; i < kernel_.constants.size(); ++i) {
       absl::StrAppend(&call, "c", i, ", ");
     }
     for (size_t i = 0; i < shape_.dst.size(); ++i) {
-      absl::StrAppend(&call, "&", name(absl::StrCat("y", i)), ", ");
+      absl::StrAppend(&call, "&y", i, ", ");
     }
     return absl::StrCat(call, "&zero);\n");
   }
 
+  // d0, d1, ...: the place of step `at` in each dimension, by unsigned
+  // division, which is the cheaper one.
+  void WriteDimensions() {
+    std::string& out = kernel_.source;
+    const char* type = shape_.wide_index ? "ulong" : "uint";
+    absl::StrAppend(&out, "    ", type, " rest = (", type, ")at;\n");
+    for (int d = shape_.rank - 1; d > 0; --d) {
+      absl::StrAppend(&out, "    const ", type, " q", d, " = rest / (", type,
+                      ")s", d, ";\n    const IDX d", d, " = (IDX)(rest - q", d,
+                      " * (", type, ")s", d, ");\n    rest = q", d, ";\n");
+    }
+    absl::StrAppend(&out, "    const IDX d0 = (IDX)rest;\n");
+  }
+
+  // The element that an operand is at, in terms of `flat` for a dense one.
+  std::string PlaceOf(const PointwiseOperand& operand, const std::string& name,
+                      const char* flat) const {
+    if (operand.walk == Walk::kDense) return flat;
+    if (operand.walk == Walk::kUniform) return "0";
+    std::string place = absl::StrCat("d0 * ", name, "s0");
+    for (int d = 1; d < shape_.rank; ++d) {
+      absl::StrAppend(&place, " + d", d, " * ", name, "s", d);
+    }
+    return place;
+  }
+
   void WriteScalar(const char* indent) {
     std::string& out = kernel_.source;
-    if (AnyStrided()) {
-      absl::StrAppend(&out, indent, "IDX rest = i;\n");
-      for (int d = shape_.rank - 1; d > 0; --d) {
-        absl::StrAppend(&out, indent, "const IDX q", d, " = rest / s", d, ";\n",
-                        indent, "const IDX d", d, " = rest - q", d, " * s", d,
-                        ";\n", indent, "rest = q", d, ";\n");
-      }
-      absl::StrAppend(&out, indent, "const IDX d0 = rest;\n");
-    }
     ForEachOperand([&](const PointwiseOperand& operand, const std::string& name,
                        bool written) {
-      if (operand.walk == Walk::kUniform && !written) return;
-      std::string place = operand.walk == Walk::kDense ? "i" : "0";
-      if (operand.walk == Walk::kStrided) {
-        place = absl::StrCat("d0 * ", name, "s0");
-        for (int d = 1; d < shape_.rank; ++d) {
-          absl::StrAppend(&place, " + d", d, " * ", name, "s", d);
-        }
-      }
-      absl::StrAppend(&out, indent, "const long ", name, "at = ", place, ";\n",
-                      indent, written ? "" : "const ", AccOf(operand), " ",
-                      name);
+      if (IsConstant(operand, written)) return;
+      absl::StrAppend(&out, indent, "const long ", name,
+                      "at = ", PlaceOf(operand, name, "i"), ";\n", indent,
+                      written ? "" : "const ", AccOf(operand), " ", name);
       if (!written) {
         absl::StrAppend(&out, " = load_", TypeName(operand.dtype), "(", name,
                         "p, ", name, "at)");
       }
       absl::StrAppend(&out, ";\n");
     });
-    absl::StrAppend(&out, indent,
-                    ElementCall([](const std::string& name) { return name; }));
+    absl::StrAppend(&out, indent, ElementCall());
     ForEachOperand([&](const PointwiseOperand& operand, const std::string& name,
                        bool written) {
       if (!written) return;
@@ -495,16 +508,22 @@ class Writer {
 
   void WriteVector() {
     std::string& out = kernel_.source;
+    const std::string vec = absl::StrCat("vec", shape_.vector, "_");
     ForEachOperand([&](const PointwiseOperand& operand, const std::string& name,
                        bool written) {
-      if (operand.walk == Walk::kUniform && !written) return;
+      if (IsConstant(operand, written)) return;
       const char* type = TypeName(operand.dtype);
+      absl::StrAppend(&out, "      const long ", name,
+                      "at = ", PlaceOf(operand, name, "at"), ";\n");
       if (written) {
-        absl::StrAppend(&out, "      vec_", type, " ", name, "v;\n");
+        absl::StrAppend(&out, "      ", vec, type, " ", name, "v;\n");
+      } else if (operand.walk == Walk::kInnerUniform) {
+        absl::StrAppend(&out, "      const ", AccOf(operand), " ", name,
+                        "e = load_", type, "(", name, "p, ", name, "at);\n");
       } else {
-        absl::StrAppend(&out, "      const vec_", type, " ", name,
-                        "v = *(const __global vec_", type, "*)(", name,
-                        "p + (long)at * sizeof(mem_", type, "));\n");
+        absl::StrAppend(&out, "      const ", vec, type, " ", name,
+                        "v = *(const __global ", vec, type, "*)(", name, "p + ",
+                        name, "at * sizeof(mem_", type, "));\n");
       }
     });
     for (int lane = 0; lane < shape_.vector; ++lane) {
@@ -512,18 +531,18 @@ class Writer {
       absl::StrAppend(&out, "      {\n");
       ForEachOperand([&](const PointwiseOperand& operand,
                          const std::string& name, bool written) {
-        if (operand.walk == Walk::kUniform && !written) return;
+        if (IsConstant(operand, written)) return;
         absl::StrAppend(&out, "        ", written ? "" : "const ",
                         AccOf(operand), " ", name);
-        if (!written) {
+        if (!written && operand.walk == Walk::kInnerUniform) {
+          absl::StrAppend(&out, " = ", name, "e");
+        } else if (!written) {
           absl::StrAppend(&out, " = unpack_", TypeName(operand.dtype), "(",
                           name, member, ")");
         }
         absl::StrAppend(&out, ";\n");
       });
-      absl::StrAppend(
-          &out, "        ",
-          ElementCall([](const std::string& name) { return name; }));
+      absl::StrAppend(&out, "        ", ElementCall());
       ForEachOperand([&](const PointwiseOperand& operand,
                          const std::string& name, bool written) {
         if (!written) return;
@@ -536,9 +555,8 @@ class Writer {
                        bool written) {
       if (!written) return;
       const char* type = TypeName(operand.dtype);
-      absl::StrAppend(&out, "      *(__global vec_", type, "*)(", name,
-                      "p + (long)at * sizeof(mem_", type, ")) = ", name,
-                      "v;\n");
+      absl::StrAppend(&out, "      *(__global ", vec, type, "*)(", name, "p + ",
+                      name, "at * sizeof(mem_", type, ")) = ", name, "v;\n");
     });
   }
 

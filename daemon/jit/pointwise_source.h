@@ -26,9 +26,11 @@ namespace tvarant::opencl {
 
 // How an operand moves as the kernel walks over the elements.
 enum class Walk : uint8_t {
-  kDense,    // element i is at i
-  kUniform,  // one element for all
-  kStrided,  // by the dimensions
+  kDense,         // element i is at i
+  kUniform,       // one element for all
+  kStrided,       // by the dimensions
+  kInner,         // by the dimensions, dense along the last
+  kInnerUniform,  // by the dimensions, one element along the last
 };
 
 struct PointwiseOperand {
@@ -36,11 +38,13 @@ struct PointwiseOperand {
   Walk walk = Walk::kDense;
 };
 
+// Either every operand is kDense or kUniform, or none is.
 struct PointwiseShape {
-  int rank = 1;             // dimensions of a strided walk
+  int rank = 1;             // dimensions of a walk by them
   bool wide_index = false;  // offsets need 64 bits
-  // Elements that a work-item takes in one go: 1, or 4 if all dense operands
-  // are aligned to that many elements. 1 with a strided operand.
+  // Elements that a work-item takes in one go: 1, 4 or 8. More than one needs
+  // operands whose dense stretches are aligned to that many elements and, by
+  // dimensions, kInner or kInnerUniform and a last size that is a multiple.
   int vector = 1;
   std::vector<PointwiseOperand> dst;
   std::vector<PointwiseOperand> src;
@@ -55,8 +59,9 @@ struct PointwiseConstant {
 
 // Arguments in their order, IDX being int, or long with wide_index:
 //   for each dst, then each src: __global char*, long byte offset
-//   strided: IDX size for each dimension but the first; for each strided
-//     operand IDX stride for each dimension, in elements
+//   by dimensions: IDX size for each dimension but the first, the last one in
+//     steps of `vector`; for each operand IDX stride for each dimension, in
+//     elements (the last one's is that of a step)
 //   each constant in its type (float, double, int, long)
 //   long number of elements, int loops (steps that each group does)
 //   with checks_zero: __global int* faults, int launch

@@ -47,21 +47,35 @@ bool FindTransposition(const ClView& y, const ClView& x, Transposition* found) {
   return false;
 }
 
+absl::Status CopyDense(KernelContext& context, const ResolvedOperand& y,
+                       const ResolvedOperand& x) {
+  int64_t size = static_cast<int64_t>(SizeOf(y.dtype));
+  int64_t count = NumElements(y);
+  // By the widest element that divides it all.
+  if ((count * size) % 16 == 0 && y.offset_bytes % 16 == 0 &&
+      x.offset_bytes % 16 == 0) {
+    count = count * size / 16;
+    size = 16;
+  }
+  const uint32_t group = context.traits().group_size;
+  return KernelCall(context, kCopyCl, "copy_dense",
+                    absl::StrCat("-DBYTES=", size))
+      .Operand(y)
+      .Operand(x)
+      .Long(count)
+      .RunGroups((count + group * kPerItem - 1) / (group * kPerItem), group);
+}
+
 absl::Status CopyBits(KernelContext& context, const ResolvedOperand& y,
                       const ResolvedOperand& x) {
   const int64_t count = NumElements(y);
   const ResolvedOperand* operands[] = {&y, &x};
   const std::vector<ClView> views = JoinedViews(operands, ViewOrder::kMemory);
   const ClView &yv = views[0], &xv = views[1];
-  const uint32_t group = context.traits().group_size;
-  const int64_t groups = (count + group * kPerItem - 1) / (group * kPerItem);
   if (yv.rank == 1 && yv.strides[0] == 1 && xv.strides[0] == 1) {
-    return KernelCall(context, kCopyCl, "copy_dense", BytesOption(y.dtype))
-        .Operand(y)
-        .Operand(x)
-        .Long(count)
-        .RunGroups(groups, group);
+    return CopyDense(context, y, x);
   }
+  const uint32_t group = context.traits().group_size;
   Transposition t;
   if (FindTransposition(yv, xv, &t) &&
       context.traits().max_group_size >= kTile) {
@@ -87,7 +101,43 @@ absl::Status CopyBits(KernelContext& context, const ResolvedOperand& y,
       .Operand(x)
       .Struct(xv)
       .Long(count)
-      .RunGroups(groups, group);
+      .RunGroups((count + group * kPerItem - 1) / (group * kPerItem), group);
+}
+
+// y = x, or y = -x, by a program of its own: the store converts.
+absl::Status ConvertReal(KernelContext& context, const ResolvedOperand& y,
+                         const ResolvedOperand& x, bool negate) {
+  ProgramBuilder builder;
+  const int value = builder.Load(0, x.dtype);
+  builder.Store(negate ? builder.Op(PointwiseOp::kNeg, x.dtype, value) : value);
+  ResolvedLaunch launch;
+  launch.kernel = Kernel::kPointwise;
+  launch.program = &builder.program();
+  launch.dst = absl::MakeConstSpan(&y, 1);
+  launch.src = absl::MakeConstSpan(&x, 1);
+  return RunPointwise(context, launch);
+}
+
+absl::Status ConvertComplex(KernelContext& context, const ResolvedOperand& y,
+                            const ResolvedOperand& x, bool negate,
+                            bool conjugate) {
+  const ResolvedOperand* operands[] = {&y, &x};
+  const std::vector<ClView> views = JoinedViews(operands, ViewOrder::kMemory);
+  const std::string options = absl::StrCat(
+      "-DFROM=", ClTypeName(x.dtype), " -DTO=", ClTypeName(y.dtype),
+      " -DFROM_COMPLEX=", IsComplex(x.dtype) ? 1 : 0,
+      " -DTO_COMPLEX=", IsComplex(y.dtype) ? 1 : 0,
+      " -DTO_BOOL=", y.dtype == DType::kBool ? 1 : 0);
+  const int64_t count = NumElements(y);
+  return KernelCall(context, kCopyCl, "convert_complex", options)
+      .Operand(y)
+      .Struct(views[0])
+      .Operand(x)
+      .Struct(views[1])
+      .Long(count)
+      .Int(negate ? -1 : 1)
+      .Int(negate != conjugate ? -1 : 1)
+      .Run(count);
 }
 
 }  // namespace
@@ -95,28 +145,16 @@ absl::Status CopyBits(KernelContext& context, const ResolvedOperand& y,
 absl::Status RunCopy(KernelContext& context, const ResolvedLaunch& launch) {
   const ResolvedOperand& y = launch.dst[0];
   const ResolvedOperand& x = launch.src[0];
-  const int64_t count = NumElements(y);
-  if (count == 0) return absl::OkStatus();
+  if (NumElements(y) == 0) return absl::OkStatus();
   const bool conjugate = (launch.flags & kConjugate) != 0 && IsComplex(x.dtype);
   const bool negate = (launch.flags & kNegate) != 0;
   if (x.dtype == y.dtype && !conjugate && !negate) {
     return CopyBits(context, y, x);
   }
-  const ResolvedOperand* operands[] = {&y, &x};
-  const std::vector<ClView> views = JoinedViews(operands, ViewOrder::kMemory);
-  const std::string options = absl::StrCat(
-      "-DFROM=", ClTypeName(x.dtype), " -DTO=", ClTypeName(y.dtype),
-      " -DFROM_COMPLEX=", IsComplex(x.dtype) ? 1 : 0,
-      " -DTO_COMPLEX=", IsComplex(y.dtype) ? 1 : 0,
-      " -DTO_BOOL=", y.dtype == DType::kBool ? 1 : 0,
-      " -DSIGN=", negate ? "(-1)" : "1", " -DCONJUGATE=", conjugate ? 1 : 0);
-  return KernelCall(context, kCopyCl, "convert_strided", options)
-      .Operand(y)
-      .Struct(views[0])
-      .Operand(x)
-      .Struct(views[1])
-      .Long(count)
-      .Run(count);
+  if (IsComplex(x.dtype) || IsComplex(y.dtype)) {
+    return ConvertComplex(context, y, x, negate, conjugate);
+  }
+  return ConvertReal(context, y, x, negate);
 }
 
 absl::Status RunFill(KernelContext& context, const ResolvedLaunch& launch) {

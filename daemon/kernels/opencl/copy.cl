@@ -92,34 +92,28 @@ __kernel void fill_strided(gptr y, long y_offset, View yv, long n, long low,
 #endif  // BYTES
 
 #ifdef FROM
-// Conversion from FROM to TO; SIGN is -1 or 1, CONJUGATE 0 or 1.
-#define IS_COMPLEX_FROM (FROM_COMPLEX)
-#define IS_COMPLEX_TO (TO_COMPLEX)
-
-__kernel void convert_strided(gptr y, long y_offset, View yv, gcptr x,
-                              long x_offset, View xv, long n) {
+// Complex to complex, real or bool, and real to complex. x times (re, im) by
+// its parts: re is -1 to negate, im the sign of the imaginary part.
+__kernel void convert_complex(gptr y, long y_offset, View yv, gcptr x,
+                              long x_offset, View xv, long n, int re, int im) {
   const long i = get_global_id(0);
   if (i >= n) return;
   const ACC(FROM) v = LOAD(FROM, x + x_offset, view_at(&xv, i));
   const long at = view_at(&yv, i);
 #if FROM_COMPLEX && TO_COMPLEX
   ACC(TO) w;
-  w.x = SIGN * v.x;
-  w.y = (CONJUGATE ? -SIGN : SIGN) * v.y;
+  w.x = re * v.x;
+  w.y = im * v.y;
   STORE(TO, y + y_offset, at, w);
 #elif FROM_COMPLEX && TO_BOOL
   STORE(TO, y + y_offset, at, (v.x != 0) | (v.y != 0));
 #elif FROM_COMPLEX
-  STORE(TO, y + y_offset, at, (ACC(TO))(SIGN * v.x));
-#elif TO_COMPLEX
+  STORE(TO, y + y_offset, at, (ACC(TO))(re * v.x));
+#else
   ACC(TO) w;
-  w.x = SIGN * v;
+  w.x = re * v;
   w.y = 0;
   STORE(TO, y + y_offset, at, w);
-#elif TO_BOOL
-  STORE(TO, y + y_offset, at, v != 0);
-#else
-  STORE(TO, y + y_offset, at, (ACC(TO))(SIGN * v));
 #endif
 }
 #endif  // FROM

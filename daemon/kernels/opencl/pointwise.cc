@@ -17,8 +17,6 @@ namespace {
 // A work-group must move this much, or starting groups takes the time.
 constexpr int64_t kMinGroupBytes = 3 << 10;
 constexpr int kMaxLoops = 8;
-// Elements that an item takes at once where all lie next to each other.
-constexpr int kVector = 4;
 
 struct Group {
   absl::Span<const ResolvedOperand> dst;
@@ -31,13 +29,16 @@ struct Group {
 struct Plan {
   PointwiseShape shape;
   std::vector<ClView> views;  // dst, then src
-  int64_t count = 0;
+  int64_t count = 0;          // elements
+  bool flat = true;           // by elements' order alone
+  int64_t steps = 0;          // of a vector each
   uint32_t group = 0;
   int loops = 1;
   int64_t num_groups = 0;
 };
 
-Walk WalkOf(const ClView& view) {
+// How an operand lies where nothing but its elements' order matters.
+Walk FlatWalkOf(const ClView& view) {
   bool uniform = true, dense = true;
   int64_t expected = 1;
   for (int d = static_cast<int>(view.rank) - 1; d >= 0; --d) {
@@ -62,17 +63,63 @@ bool NeedsWideIndex(const Plan& plan) {
   return false;
 }
 
-// Few kinds of kernels, since each is compiled: all operands by strides, and
-// dimensions of 1 in front up to a rank of 4 or the largest.
-void WalkByStrides(Plan* plan) {
-  for (auto* operands : {&plan->shape.dst, &plan->shape.src}) {
-    for (PointwiseOperand& operand : *operands) operand.walk = Walk::kStrided;
+// All operands of a plan, as its shape has them.
+std::vector<PointwiseOperand*> OperandsOf(PointwiseShape* shape) {
+  std::vector<PointwiseOperand*> operands;
+  for (PointwiseOperand& operand : shape->dst) operands.push_back(&operand);
+  for (PointwiseOperand& operand : shape->src) operands.push_back(&operand);
+  return operands;
+}
+
+// 16 bytes of the widest element, between 4 and 8 elements.
+int VectorFor(const std::vector<PointwiseOperand*>& operands) {
+  size_t widest = 1;
+  for (const PointwiseOperand* operand : operands) {
+    if (operand->walk == Walk::kUniform) continue;
+    widest = std::max(widest, SizeOf(operand->dtype));
   }
+  return widest <= 2 ? 8 : 4;
+}
+
+// Whether vectors can be loaded and stored from rows of the last dimension:
+// sizes, strides and addresses are multiples of a vector.
+bool RowsAreAligned(const ClView& view, const PointwiseOperand& operand,
+                    uint64_t offset_bytes, int vector) {
+  const int last = static_cast<int>(view.rank) - 1;
+  if (view.sizes[last] % vector != 0 || view.strides[last] > 1) return false;
+  if (view.strides[last] == 0) return true;
+  if (offset_bytes % (vector * SizeOf(operand.dtype)) != 0) return false;
+  for (int d = 0; d < last; ++d) {
+    if (view.strides[d] % vector != 0) return false;
+  }
+  return true;
+}
+
+// Few kinds of kernels, since each is compiled: rows of vectors where that
+// can be, and dimensions of 1 in front up to a rank of 4 or the largest.
+void WalkByDimensions(absl::Span<const ResolvedOperand* const> given,
+                      size_t num_dst, Plan* plan) {
+  const auto operands = OperandsOf(&plan->shape);
+  const int vector = VectorFor(operands);
   const int rank = static_cast<int>(plan->views[0].rank);
+  const int last = rank - 1;
+  bool rows = true;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    rows &= RowsAreAligned(plan->views[i], *operands[i], given[i]->offset_bytes,
+                           vector) &&
+            (i >= num_dst || plan->views[i].strides[last] == 1);
+  }
+  plan->shape.vector = rows ? vector : 1;
   plan->shape.rank = rank <= 4 ? 4 : kMaxRank;
   const int added = plan->shape.rank - rank;
-  for (ClView& view : plan->views) {
-    for (int d = rank - 1; d >= 0; --d) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    ClView& view = plan->views[i];
+    operands[i]->walk = !rows                     ? Walk::kStrided
+                        : view.strides[last] == 0 ? Walk::kInnerUniform
+                                                  : Walk::kInner;
+    view.sizes[last] /= plan->shape.vector;
+    view.strides[last] *= plan->shape.vector;
+    for (int d = last; d >= 0; --d) {
       view.sizes[d + added] = view.sizes[d];
       view.strides[d + added] = view.strides[d];
     }
@@ -82,43 +129,47 @@ void WalkByStrides(Plan* plan) {
     }
     view.rank = plan->shape.rank;
   }
+  plan->steps = plan->count / plan->shape.vector;
 }
 
 Plan MakePlan(const DeviceTraits& traits, const Group& launch) {
   Plan plan;
   plan.count = NumElements(launch.dst[0]);
-  std::vector<const ResolvedOperand*> operands;
+  std::vector<const ResolvedOperand*> given;
   for (const auto span : {launch.dst, launch.src}) {
-    for (const ResolvedOperand& operand : span) operands.push_back(&operand);
+    for (const ResolvedOperand& operand : span) given.push_back(&operand);
   }
-  plan.views = JoinedViews(operands, ViewOrder::kMemory);
-  bool by_vectors = true;
+  plan.views = JoinedViews(given, ViewOrder::kMemory);
+  for (size_t i = 0; i < given.size(); ++i) {
+    (i < launch.dst.size() ? plan.shape.dst : plan.shape.src)
+        .push_back({given[i]->dtype, FlatWalkOf(plan.views[i])});
+  }
+  const auto operands = OperandsOf(&plan.shape);
+  plan.shape.wide_index = NeedsWideIndex(plan);
+  plan.shape.vector = VectorFor(operands);
+  bool flat = true;
   int64_t bytes = 0;
   for (size_t i = 0; i < operands.size(); ++i) {
-    const PointwiseOperand operand{operands[i]->dtype, WalkOf(plan.views[i])};
-    (i < launch.dst.size() ? plan.shape.dst : plan.shape.src)
-        .push_back(operand);
-    const uint64_t size = SizeOf(operand.dtype);
-    const bool aligned = plan.count < kVector ||
-                         operands[i]->offset_bytes % (kVector * size) == 0;
-    by_vectors &= operand.walk == Walk::kUniform ||
-                  (operand.walk == Walk::kDense && aligned);
-    if (operand.walk != Walk::kUniform) bytes += static_cast<int64_t>(size);
+    const uint64_t size = SizeOf(operands[i]->dtype);
+    const bool aligned =
+        plan.count < plan.shape.vector ||
+        given[i]->offset_bytes % (plan.shape.vector * size) == 0;
+    flat &= operands[i]->walk == Walk::kUniform ||
+            (operands[i]->walk == Walk::kDense && aligned);
+    if (operands[i]->walk != Walk::kUniform)
+      bytes += static_cast<int64_t>(size);
   }
-  plan.shape.wide_index = NeedsWideIndex(plan);
-  if (by_vectors) {
-    plan.shape.vector = kVector;
-  } else {
-    WalkByStrides(&plan);
-  }
+  plan.steps = (plan.count + plan.shape.vector - 1) / plan.shape.vector;
+  plan.flat = flat;
+  if (!flat) WalkByDimensions(given, launch.dst.size(), &plan);
 
   plan.group = traits.group_size;
   const int64_t group_bytes = bytes * plan.shape.vector * plan.group;
   plan.loops = static_cast<int>(std::clamp<int64_t>(
       (kMinGroupBytes + group_bytes - 1) / std::max<int64_t>(group_bytes, 1), 1,
       kMaxLoops));
-  const int64_t elements = int64_t{plan.group} * plan.shape.vector * plan.loops;
-  plan.num_groups = (plan.count + elements - 1) / elements;
+  const int64_t steps = int64_t{plan.group} * plan.loops;
+  plan.num_groups = (plan.steps + steps - 1) / steps;
   return plan;
 }
 
@@ -177,23 +228,15 @@ void AddIndex(const Plan& plan, int64_t value, KernelCall* call) {
   }
 }
 
-// Sizes and strides, if any operand is strided.
+// Sizes and strides of a walk by dimensions.
 void AddWalk(const Plan& plan, KernelCall* call) {
-  const size_t num_dst = plan.shape.dst.size();
-  const auto is_strided = [&](size_t i) {
-    return (i < num_dst ? plan.shape.dst[i] : plan.shape.src[i - num_dst])
-               .walk == Walk::kStrided;
-  };
-  bool any = false;
-  for (size_t i = 0; i < plan.views.size(); ++i) any |= is_strided(i);
-  if (!any) return;
+  if (plan.flat) return;
   for (int d = 1; d < plan.shape.rank; ++d) {
     AddIndex(plan, plan.views[0].sizes[d], call);
   }
-  for (size_t i = 0; i < plan.views.size(); ++i) {
-    if (!is_strided(i)) continue;
+  for (const ClView& view : plan.views) {
     for (int d = 0; d < plan.shape.rank; ++d) {
-      AddIndex(plan, plan.views[i].strides[d], call);
+      AddIndex(plan, view.strides[d], call);
     }
   }
 }
@@ -237,7 +280,7 @@ absl::Status RunGroup(KernelContext& context, const Program& program,
   for (const PointwiseConstant& constant : kernel.constants) {
     AddConstant(program, constant, launch, &call);
   }
-  call.Long(plan.count).Int(plan.loops);
+  call.Long(plan.flat ? plan.count : plan.steps).Int(plan.loops);
   if (kernel.checks_zero) call.Faults(ZeroDivision);
   return call.RunGroups(plan.num_groups, plan.group);
 }

@@ -15,16 +15,18 @@
 namespace tvarant::opencl {
 namespace {
 
-// Bytes of one buffer that operands use, mapped as one.
+// Bytes of one buffer that operands use, had as one.
 struct Span {
   cl_mem memory;
   uint64_t begin, end;
+  bool written;
   char* data = nullptr;
+  std::vector<char> copy = {};  // where the memory is not mapped
 };
 
-absl::StatusOr<Span> SpanOf(const ResolvedOperand& operand) {
+absl::StatusOr<Span> SpanOf(const ResolvedOperand& operand, bool written) {
   Span span{MemoryOf(*operand.buffer), operand.offset_bytes,
-            operand.offset_bytes};
+            operand.offset_bytes, written};
   uint64_t bytes = 0;
   if (!base::CheckedExtentBytes(operand.sizes, operand.strides, operand.rank,
                                 SizeOf(operand.dtype), &bytes)) {
@@ -34,8 +36,8 @@ absl::StatusOr<Span> SpanOf(const ResolvedOperand& operand) {
   return span;
 }
 
-// Joins spans of one buffer that touch: a mapping of a part can't be seen
-// through another.
+// Joins spans of one buffer that touch: what one operand writes, another may
+// read.
 void Join(std::vector<Span>* spans) {
   std::sort(spans->begin(), spans->end(), [](const Span& a, const Span& b) {
     return a.memory != b.memory ? std::less<cl_mem>()(a.memory, b.memory)
@@ -47,6 +49,7 @@ void Join(std::vector<Span>* spans) {
     const Span& span = (*spans)[i];
     if (span.memory == last.memory && span.begin <= last.end) {
       last.end = std::max(last.end, span.end);
+      last.written |= span.written;
     } else {
       (*spans)[++kept] = span;
     }
@@ -54,41 +57,40 @@ void Join(std::vector<Span>* spans) {
   if (!spans->empty()) spans->resize(kept + 1);
 }
 
-class Mappings {
+// The operands' bytes in the host's reach. Where the device's memory is the
+// host's it is mapped; else it is copied, and what is written copied back
+// (NVIDIA's driver loses writes when several parts of a buffer are mapped).
+class HostBytes {
  public:
-  explicit Mappings(cl_command_queue queue) : queue_(queue) {}
-  ~Mappings() { Unmap().IgnoreError(); }
+  HostBytes(cl_command_queue queue, bool mapped)
+      : queue_(queue), mapped_(mapped) {}
+  ~HostBytes() { Unmap().IgnoreError(); }
 
-  absl::Status Map(const ResolvedLaunch& launch) {
+  absl::Status Take(const ResolvedLaunch& launch) {
     for (const auto operands : {launch.dst, launch.src}) {
       for (const ResolvedOperand& operand : operands) {
         if (operand.buffer == nullptr) continue;
-        ASSIGN_OR_RETURN(const Span span, SpanOf(operand));
-        if (span.end > span.begin) spans_.push_back(span);
+        ASSIGN_OR_RETURN(Span span,
+                         SpanOf(operand, operands.data() == launch.dst.data()));
+        if (span.end > span.begin) spans_.push_back(std::move(span));
       }
     }
     Join(&spans_);
     for (Span& span : spans_) {
-      cl_int error = CL_SUCCESS;
-      span.data = static_cast<char*>(clEnqueueMapBuffer(
-          queue_, span.memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, span.begin,
-          span.end - span.begin, 0, nullptr, nullptr, &error));
-      RETURN_IF_ERROR(ClStatus(error, "clEnqueueMapBuffer"));
+      RETURN_IF_ERROR(mapped_ ? Map(&span) : Copy(&span));
     }
     return absl::OkStatus();
   }
 
-  absl::Status Unmap() {
-    absl::Status status;
-    for (Span& span : spans_) {
-      if (span.data == nullptr) continue;
-      status.Update(
-          ClStatus(clEnqueueUnmapMemObject(queue_, span.memory, span.data, 0,
-                                           nullptr, nullptr),
-                   "clEnqueueUnmapMemObject"));
-      span.data = nullptr;
+  absl::Status GiveBack() {
+    if (mapped_) return Unmap();
+    for (const Span& span : spans_) {
+      if (!span.written) continue;
+      RETURN_IF_CL_ERROR(clEnqueueWriteBuffer(
+          queue_, span.memory, CL_TRUE, span.begin, span.copy.size(),
+          span.copy.data(), 0, nullptr, nullptr));
     }
-    return status;
+    return absl::OkStatus();
   }
 
   // Null for an empty operand.
@@ -105,27 +107,58 @@ class Mappings {
   }
 
  private:
+  absl::Status Map(Span* span) {
+    cl_int error = CL_SUCCESS;
+    span->data = static_cast<char*>(clEnqueueMapBuffer(
+        queue_, span->memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, span->begin,
+        span->end - span->begin, 0, nullptr, nullptr, &error));
+    return ClStatus(error, "clEnqueueMapBuffer");
+  }
+
+  absl::Status Copy(Span* span) {
+    span->copy.resize(span->end - span->begin);
+    span->data = span->copy.data();
+    RETURN_IF_CL_ERROR(clEnqueueReadBuffer(queue_, span->memory, CL_TRUE,
+                                           span->begin, span->copy.size(),
+                                           span->data, 0, nullptr, nullptr));
+    return absl::OkStatus();
+  }
+
+  absl::Status Unmap() {
+    absl::Status status;
+    for (Span& span : spans_) {
+      if (!mapped_ || span.data == nullptr) continue;
+      status.Update(
+          ClStatus(clEnqueueUnmapMemObject(queue_, span.memory, span.data, 0,
+                                           nullptr, nullptr),
+                   "clEnqueueUnmapMemObject"));
+      span.data = nullptr;
+    }
+    return status;
+  }
+
   const cl_command_queue queue_;
+  const bool mapped_;
   std::vector<Span> spans_;
 };
 
 }  // namespace
 
-absl::Status RunOnHost(cl_command_queue queue, const ResolvedLaunch& launch,
-                       host::ThreadPool& pool,
+absl::Status RunOnHost(cl_command_queue queue, bool shares_memory,
+                       const ResolvedLaunch& launch, host::ThreadPool& pool,
                        const std::atomic<bool>* cancelled) {
-  Mappings mappings(queue);
-  RETURN_IF_ERROR(mappings.Map(launch));
+  HostBytes bytes(queue, shares_memory);
+  RETURN_IF_ERROR(bytes.Take(launch));
   std::vector<host::Tensor> tensors;
   for (const auto operands : {launch.dst, launch.src}) {
     for (const ResolvedOperand& operand : operands) {
-      tensors.push_back(ToHostTensor(operand, mappings.Address(operand)));
+      tensors.push_back(ToHostTensor(operand, bytes.Address(operand)));
     }
   }
   const host::HostLaunch host_launch = ToHostLaunch(launch, tensors);
   const host::CancelScope scope(cancelled);
   absl::Status status = host::RunHostKernel(host_launch, pool);
-  status.Update(mappings.Unmap());
+  status.Update(bytes.GiveBack());
   return status;
 }
 

@@ -1,4 +1,4 @@
-// Runs a launch on the host's processors, over device memory mapped for it.
+// Runs a launch on the host's processors, over device memory in its reach.
 //
 // For what the device has no kernel for: right, and slow where memory has to
 // travel. Every such launch is counted by its kernel.
@@ -16,10 +16,11 @@
 
 namespace tvarant::opencl {
 
-// Waits for the queue, runs, and gives the memory back to the device. The
-// bytes between the first and the last element of each operand are mapped.
-absl::Status RunOnHost(cl_command_queue queue, const ResolvedLaunch& launch,
-                       host::ThreadPool& pool,
+// Waits for the queue, runs, and gives the memory back to the device: the bytes
+// between the first and the last element of each operand. `shares_memory`: the
+// device's memory is the host's, and is mapped; else it is copied.
+absl::Status RunOnHost(cl_command_queue queue, bool shares_memory,
+                       const ResolvedLaunch& launch, host::ThreadPool& pool,
                        const std::atomic<bool>* cancelled);
 
 }  // namespace tvarant::opencl

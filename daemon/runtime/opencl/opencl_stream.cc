@@ -35,7 +35,8 @@ absl::Status OpenClStream::DoLaunch(const ResolvedLaunch& launch) {
                  NameOf(launch.kernel),
                  base::LogValue(std::string(status.message())));
   }
-  return RunOnHost(queue_.get(), launch, fallback_.pool, cancelled());
+  return RunOnHost(queue_.get(), context_->traits().is_cpu, launch,
+                   fallback_.pool, cancelled());
 }
 
 absl::Status OpenClStream::DoWrite(DeviceBuffer& dst, uint64_t offset_bytes,

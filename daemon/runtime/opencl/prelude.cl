@@ -23,11 +23,12 @@
 typedef __global char* gptr;
 typedef const __global char* gcptr;
 
-// Four elements next to each other are a vec_X; unpack_X and pack_X convert
-// one of them.
+// Four or eight elements next to each other are a vec4_X or vec8_X; unpack_X
+// and pack_X convert one of them.
 #define TV_PLAIN_TYPE(X, M, A)                                     \
   typedef M mem_##X;                                               \
-  typedef M##4 vec_##X;                                            \
+  typedef M##4 vec4_##X;                                           \
+  typedef M##8 vec8_##X;                                           \
   typedef A acc_##X;                                               \
   static inline A unpack_##X(M v) { return (A)v; }                 \
   static inline M pack_##X(A v) { return (M)v; }                   \
@@ -52,7 +53,8 @@ TV_PLAIN_TYPE(f64, double, double)
 
 // Any byte but 0 reads as true; what is stored is 0 or 1.
 typedef uchar mem_bool;
-typedef uchar4 vec_bool;
+typedef uchar4 vec4_bool;
+typedef uchar8 vec8_bool;
 static inline int unpack_bool(uchar v) { return v != 0; }
 static inline uchar pack_bool(int v) { return v != 0; }
 typedef int acc_bool;
@@ -64,7 +66,8 @@ static inline void store_bool(gptr p, long i, int v) {
 }
 
 typedef ushort mem_f16;
-typedef ushort4 vec_f16;
+typedef ushort4 vec4_f16;
+typedef ushort8 vec8_f16;
 static inline float unpack_f16(ushort bits) {
   return vload_half(0, (const half*)&bits);
 }
@@ -82,7 +85,8 @@ static inline void store_f16(gptr p, long i, float v) {
 }
 
 typedef ushort mem_bf16;
-typedef ushort4 vec_bf16;
+typedef ushort4 vec4_bf16;
+typedef ushort8 vec8_bf16;
 typedef float acc_bf16;
 static inline float bf16_to_float(ushort bits) {
   return as_float((uint)bits << 16);

@@ -1,4 +1,4 @@
-#include "daemon/runtime/opencl/pocl_folder.h"
+#include "daemon/runtime/opencl/driver_folders.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -57,6 +57,12 @@ void GivePoclAFolder(const std::string& parent) {
     std::error_code ignored;
     fs::remove_all(*own, ignored);
   });
+}
+
+void GiveNvidiaAFolder(const std::string& parent) {
+  if (parent.empty() || std::getenv("CUDA_CACHE_PATH") != nullptr) return;
+  const std::string folder = OwnFolder(absl::StrCat(parent, "/nvidia"));
+  if (!folder.empty()) ::setenv("CUDA_CACHE_PATH", folder.c_str(), 0);
 }
 
 }  // namespace tvarant::opencl
