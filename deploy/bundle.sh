@@ -49,7 +49,7 @@ root="$out/$name"
 targets=(//daemon:tvarantd //tests/benchmarks/device:tvarant-bench)
 mapfile -t -O "${#targets[@]}" targets < <(
   bazel query --noshow_progress \
-    'filter(":tvarantctl$", kind("cc_binary rule", //daemon/...))' 2>/dev/null
+    'filter(":tvarantctl$", kind("cc_binary rule", //...))' 2>/dev/null
 )
 echo "== building" >&2
 bazel build --noshow_progress --ui_event_filters=-info \
