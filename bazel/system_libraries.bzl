@@ -6,8 +6,8 @@
     @sleef//:sleef
     @gtest//:gtest            @gtest//:gtest_main    (both with gmock)
     @benchmark//:benchmark    @benchmark//:benchmark_main
-    @systemd//:systemd        (optional: empty where it is not installed)
-    @numa//:numa              (optional, too)
+    @prometheus//:prometheus  @cli11//:cli11
+    @numa//:numa              (optional: empty where it is not installed)
 
 A found optional library defines TVARANT_HAVE_<NAME>=1. A missing required one
 fails the build of what uses it, with one line that says what to install, and
@@ -166,6 +166,11 @@ def system_libraries():
         debian = "libbenchmark-dev",
     )
     system_library(
+        name = "cli11",
+        targets = {"cli11": "CLI11"},
+        debian = "libcli11-dev",
+    )
+    system_library(
         name = "crypto",
         targets = {"crypto": "libcrypto"},
         debian = "libssl-dev",
@@ -198,6 +203,11 @@ def system_libraries():
         extra_defines = ["CL_TARGET_OPENCL_VERSION=300"],
     )
     system_library(
+        name = "prometheus",
+        targets = {"prometheus": "prometheus-cpp-pull"},
+        debian = "prometheus-cpp-dev",
+    )
+    system_library(
         name = "protobuf",
         targets = {"protobuf": "protobuf"},
         debian = "libprotobuf-dev",
@@ -211,9 +221,4 @@ def system_libraries():
         name = "spdlog",
         targets = {"spdlog": "spdlog"},
         debian = "libspdlog-dev",
-    )
-    system_library(
-        name = "systemd",
-        targets = {"systemd": "libsystemd"},
-        optional = True,
     )

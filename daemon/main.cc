@@ -1,5 +1,6 @@
 // tvarantd: serves one device to many processes. See daemon/README.md.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,20 +13,25 @@
 #include <string>
 #include <vector>
 
+#include "absl/debugging/failure_signal_handler.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/config/options.h"
 #include "daemon/process/ready_notifier.h"
 #include "daemon/process/stop_watch.h"
+#include "daemon/process/systemd.h"
+#include "daemon/process/watchdog.h"
 #include "daemon/runtime/cpu_sim_runtime.h"
 #include "daemon/runtime/host_memory.h"
 #include "daemon/runtime/opencl/opencl_runtime.h"
 #include "daemon/runtime/self_check.h"
+#include "daemon/server/flight_recorder.h"
 #include "daemon/server/listening_socket.h"
 #include "daemon/server/server.h"
 #include "proto/base/logging.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/unique_fd.h"
 #include "tvarant_version.h"
 
 namespace tvarant {
@@ -35,6 +41,9 @@ namespace {
 constexpr int kExitUsage = 64;
 constexpr int kExitUnavailable = 69;
 constexpr int kExitInternal = 70;
+
+// What the end takes beyond the drain, at most.
+constexpr std::chrono::seconds kEndLimit{15};
 
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
@@ -98,6 +107,8 @@ ServerOptions ToServerOptions(const Options& options) {
   server.listen = options.listen;
   server.socket_mode = static_cast<mode_t>(options.socket_mode);
   server.socket_group = options.socket_group;
+  server.admin_group = options.admin_group;
+  server.metrics = options.metrics;
   server.connections.max_connections = options.max_connections;
   server.connections.max_connections_per_user =
       options.max_connections_per_user;
@@ -140,7 +151,9 @@ void RemoveSocketFolders(const Options& options) {
   }
 }
 
-absl::Status Serve(const Options& options, ReadyNotifier& notifier) {
+absl::Status Serve(const Options& options,
+                   std::vector<base::UniqueFd> activated,
+                   ReadyNotifier& notifier) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<StopWatch> stop,
       StopWatch::Create(static_cast<pid_t>(options.exit_with_parent)));
@@ -149,28 +162,51 @@ absl::Status Serve(const Options& options, ReadyNotifier& notifier) {
   for (int device = 0; device < runtime->device_count(); ++device) {
     RETURN_IF_ERROR(SelfCheck(*runtime, device));
   }
+  ServerOptions server_options = ToServerOptions(options);
+  std::vector<std::string> endpoints = options.listen;
+  for (base::UniqueFd& socket : activated) {
+    ASSIGN_OR_RETURN(ListeningSocket adopted,
+                     ListeningSocket::Adopt(std::move(socket)));
+    const std::string endpoint = "unix:" + adopted.path();
+    if (std::count(endpoints.begin(), endpoints.end(), endpoint) == 0) {
+      endpoints.push_back(endpoint);
+    }
+    server_options.adopted.push_back(std::move(adopted));
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
-                   Server::Start(ToServerOptions(options), *runtime));
+                   Server::Start(std::move(server_options), *runtime));
   ASSIGN_OR_RETURN(const RuntimeDeviceProperties device,
                    runtime->GetProperties(0));
-  for (const std::string& endpoint : options.listen) {
+  for (const std::string& endpoint : endpoints) {
     spdlog::info(
         "event=serving version={} endpoint={} runtime={} memory_bytes={} "
         "instruction_set={}",
         kVersion, base::LogValue(endpoint), runtime->name(),
         device.total_memory_bytes, device.instruction_set);
   }
+  const Watchdog watchdog(WatchdogTimeout(), [&server] { server->PassGate(); });
   notifier.Ready();
 
   const std::string reason =
       stop->Wait([&server] { return server->attached_clients(); });
   spdlog::info("event=stopping reason={}", reason);
-  notifier.Stopping();
-  server->Drain(std::chrono::seconds(options.drain_seconds));
+  const std::chrono::seconds drain_limit(options.drain_seconds);
+  notifier.Stopping(drain_limit + kEndLimit);
+  server->Drain(drain_limit);
   if (options.exit_with_parent != 0) RemoveSocketFolders(options);
   if (options.exit_with_parent != 0) RemoveFolders(options.listen);
   spdlog::info("event=stopped");
   return absl::OkStatus();
+}
+
+// With the sockets that systemd passes, if any; else those of the options.
+absl::Status ServeActivated(Options options, ReadyNotifier& notifier) {
+  ASSIGN_OR_RETURN(std::vector<base::UniqueFd> activated,
+                   TakeActivatedSockets());
+  if (options.listen.empty() && activated.empty()) {
+    options.listen.push_back(kDefaultListen);
+  }
+  return Serve(options, std::move(activated), notifier);
 }
 
 // The descriptor of --ready-fd where the command line as a whole is wrong; -1
@@ -188,8 +224,17 @@ int ReadyFdOf(const std::vector<std::string>& args) {
   return -1;
 }
 
+// A crash, or the watchdog's SIGABRT, logs where it was and what the streams
+// did last. Called with null when the first is written.
+void OnCrashText(const char* text) {
+  if (text == nullptr) FlightRecorder::WriteAll(STDERR_FILENO);
+}
+
 int Main(int argc, char** argv) {
   base::InitLogging();
+  absl::FailureSignalHandlerOptions crash_options;
+  crash_options.writerfn = OnCrashText;
+  absl::InstallFailureSignalHandler(crash_options);
   ::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
   const absl::StatusOr<Options> options = ParseArguments(args);
@@ -207,9 +252,16 @@ int Main(int argc, char** argv) {
     ::printf("tvarantd %s\n", kVersion);
     return 0;
   }
+  // Before anything else is opened under that number.
+  const int ready_fd = static_cast<int>(options->ready_fd);
+  if (ready_fd >= 0 && ::fcntl(ready_fd, F_GETFD) < 0) {
+    ::fprintf(stderr, "tvarantd: --ready-fd: descriptor %d is not open\n",
+              ready_fd);
+    return kExitUsage;
+  }
   RaiseDescriptorLimit();
-  ReadyNotifier notifier(static_cast<int>(options->ready_fd));
-  const absl::Status status = Serve(*options, notifier);
+  ReadyNotifier notifier(ready_fd);
+  const absl::Status status = ServeActivated(*options, notifier);
   if (status.ok()) return 0;
   const std::string text(status.message());
   spdlog::error("event=failed error={}", base::LogValue(text));

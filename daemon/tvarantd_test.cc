@@ -3,19 +3,15 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <string>
-#include <thread>
-#include <vector>
 
+#include "daemon/daemon_process.h"
 #include "daemon/server/server_test_util.h"
 
 namespace tvarant {
@@ -23,69 +19,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr char kBinary[] = "daemon/tvarantd";
-constexpr std::chrono::seconds kLimit{20};
-
-// A tvarantd with --ready-fd; killed if the test leaves it.
-class Daemon {
- public:
-  explicit Daemon(std::vector<std::string> arguments) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
-    ready_.reset(ends[0]);
-    arguments.insert(arguments.begin(), kBinary);
-    arguments.push_back("--ready-fd=3");
-    arguments.push_back("--memory=64MiB");
-    std::vector<char*> argv;
-    for (std::string& word : arguments) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::dup2(ends[1], 3);
-      ::execv(kBinary, argv.data());
-      ::_exit(127);
-    }
-    ::close(ends[1]);
-  }
-  ~Daemon() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-
-  // What it says on the descriptor, up to its end.
-  std::string ReadyText() {
-    std::string text;
-    char buffer[512];
-    pollfd entry{ready_.get(), POLLIN, 0};
-    while (::poll(&entry, 1, static_cast<int>(kLimit.count() * 1000)) > 0) {
-      const ssize_t got = ::read(ready_.get(), buffer, sizeof(buffer));
-      if (got <= 0) return text;
-      text.append(buffer, static_cast<size_t>(got));
-    }
-    return "timeout";
-  }
-
-  // Exit status, or -1 if it doesn't end in time, or -signal.
-  int Wait() {
-    const auto end = std::chrono::steady_clock::now() + kLimit;
-    int status;
-    while (::waitpid(pid_, &status, WNOHANG) == 0) {
-      if (std::chrono::steady_clock::now() > end) return -1;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    pid_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-
-  void Signal(int signal) { ::kill(pid_, signal); }
-  pid_t pid() const { return pid_; }
-
- private:
-  base::UniqueFd ready_;
-  pid_t pid_ = -1;
-};
 
 bool Exists(const std::string& path) {
   struct stat info;
@@ -210,8 +143,8 @@ TEST(TvarantdTest, EndsWithItsParent) {
       ::setsid();
       const std::string listen = "unix:" + path;
       const std::string pid = std::to_string(self);
-      ::execl(kBinary, kBinary, "--listen", listen.c_str(), "--memory", "16MiB",
-              "--exit-with-parent", pid.c_str(), nullptr);
+      ::execl(kDaemonBinary, kDaemonBinary, "--listen", listen.c_str(),
+              "--memory", "16MiB", "--exit-with-parent", pid.c_str(), nullptr);
       ::_exit(127);
     }
     [[maybe_unused]] const ssize_t written =

@@ -11,13 +11,15 @@ APT_PACKAGES=(
   bazel-bootstrap bazel-rules-java g++ pkg-config python3 python3-dev
   python3-venv unzip
   # libraries
-  libabsl-dev libbenchmark-dev libgmock-dev libgrpc++-dev libgtest-dev
-  libprotobuf-dev libsleef-dev libspdlog-dev libssl-dev libsystemd-dev
-  ocl-icd-opencl-dev protobuf-compiler protobuf-compiler-grpc
+  libabsl-dev libbenchmark-dev libcli11-dev libgmock-dev libgrpc++-dev
+  libgtest-dev libprotobuf-dev libsleef-dev libspdlog-dev libssl-dev
+  ocl-icd-opencl-dev prometheus-cpp-dev protobuf-compiler
+  protobuf-compiler-grpc
   # bundles
   patchelf xz-utils
   # checks
-  clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev openssl
+  clang-14 clang-format-14 clang-tidy-14 groff libclang-rt-14-dev openssl
+  systemd
   # an OpenCL device on the CPU, for the tests
   oclgrind pocl-opencl-icd
 )

@@ -15,8 +15,6 @@
 namespace tvarant {
 namespace {
 
-constexpr char kDefaultListen[] = "unix:/run/tvarant/tvarant.sock";
-
 enum class Kind { kText, kList, kCount, kSize, kOctal, kSigned, kFlag };
 
 struct Row {
@@ -107,6 +105,18 @@ const std::vector<Row>& Table() {
        .text = &Options::socket_group,
        .value = "NAME",
        .doc = "group of the sockets (default the daemon's own)"},
+      {.name = "admin-group",
+       .kind = Kind::kText,
+       .text = &Options::admin_group,
+       .value = "NAME",
+       .doc = "group whose members may end sessions and drain, beside root and "
+              "the daemon's user (default none)"},
+      {.name = "metrics",
+       .kind = Kind::kText,
+       .text = &Options::metrics,
+       .value = "HOST:PORT",
+       .doc = "serve Prometheus metrics there, on a loopback address (default "
+              "not)"},
       {.name = "max-sessions",
        .kind = Kind::kCount,
        .number = &Options::max_sessions,
@@ -423,7 +433,6 @@ absl::StatusOr<Options> ParseArguments(const std::vector<std::string>& args) {
       return Invalid(absl::StrCat("--", argument.name, ": ", status.message()));
     }
   }
-  if (options.listen.empty()) options.listen.push_back(kDefaultListen);
   return options;
 }
 

@@ -18,7 +18,7 @@
 namespace tvarant {
 
 struct Options {
-  std::vector<std::string> listen;  // "unix:PATH"; never empty when parsed
+  std::vector<std::string> listen;  // "unix:PATH"; empty: the default's
   std::string runtime = "sim";
   std::string opencl_platform;     // empty: from the environment, or the best
   std::string opencl_device;       // likewise
@@ -29,6 +29,8 @@ struct Options {
   uint64_t threads = 0;       // 0: as many as processors
   uint64_t socket_mode = 0660;
   std::string socket_group;  // empty: the daemon's
+  std::string admin_group;   // empty: none
+  std::string metrics;       // "HOST:PORT"; empty: not served
 
   uint64_t max_sessions = 256;
   uint64_t max_sessions_per_user = 128;
@@ -59,6 +61,9 @@ absl::Status ParseConfig(std::string_view text, const std::string& file,
 // "4GiB", "512M", "1048576": bytes; K, M, G, T with or without iB are powers
 // of 1024.
 absl::StatusOr<uint64_t> ParseSize(std::string_view text);
+
+// What the daemon serves when neither `listen` nor systemd says it.
+inline constexpr char kDefaultListen[] = "unix:/run/tvarant/tvarant.sock";
 
 // What --help prints.
 std::string HelpText();

@@ -29,7 +29,7 @@ std::string ConfigErrorOf(const std::string& text) {
 TEST(OptionsTest, Defaults) {
   const auto options = ParseArguments({});
   ASSERT_TRUE(options.ok());
-  EXPECT_THAT(options->listen, ElementsAre("unix:/run/tvarant/tvarant.sock"));
+  EXPECT_THAT(options->listen, ElementsAre());
   EXPECT_EQ(options->runtime, "sim");
   EXPECT_EQ(options->memory_bytes, 0u);
   EXPECT_EQ(options->ready_fd, -1);

@@ -1,38 +1,16 @@
 #include "daemon/process/ready_notifier.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <cstdlib>
-#include <cstring>
 #include <utility>
+
+#include "daemon/process/systemd.h"
 
 namespace tvarant {
 
-bool NotifySystemd(std::string_view state) {
-  const char* name = std::getenv("NOTIFY_SOCKET");
-  // A path, or '@' and a name in the abstract namespace.
-  if (name == nullptr || (name[0] != '/' && name[0] != '@')) return false;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const size_t length = std::strlen(name);
-  if (length >= sizeof(address.sun_path)) return false;
-  std::memcpy(address.sun_path, name, length);
-  if (name[0] == '@') address.sun_path[0] = '\0';
-  base::UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd.ok()) return false;
-  return ::sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL,
-                  reinterpret_cast<const sockaddr*>(&address),
-                  static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
-                                         length)) ==
-         static_cast<ssize_t>(state.size());
-}
-
 void ReadyNotifier::Ready() {
-  NotifySystemd("READY=1");
+  NotifySystemd("READY=1\nSTATUS=serving");
   WriteLine("ready\n");
 }
 
@@ -40,7 +18,11 @@ void ReadyNotifier::Failed(std::string_view sentence) {
   WriteLine("error: " + std::string(sentence) + "\n");
 }
 
-void ReadyNotifier::Stopping() { NotifySystemd("STOPPING=1"); }
+void ReadyNotifier::Stopping(std::chrono::seconds at_most) {
+  const std::chrono::microseconds at_most_us = at_most;
+  NotifySystemd("STOPPING=1\nEXTEND_TIMEOUT_USEC=" +
+                std::to_string(at_most_us.count()));
+}
 
 void ReadyNotifier::WriteLine(std::string line) {
   if (!ready_fd_.ok()) return;

@@ -7,6 +7,7 @@
 #ifndef TVARANT_DAEMON_PROCESS_READY_NOTIFIER_H_
 #define TVARANT_DAEMON_PROCESS_READY_NOTIFIER_H_
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -22,17 +23,14 @@ class ReadyNotifier {
 
   void Ready();
   void Failed(std::string_view sentence);
-  void Stopping();
+  // `at_most`: how long the end may take; systemd waits that long.
+  void Stopping(std::chrono::seconds at_most);
 
  private:
   void WriteLine(std::string line);
 
   base::UniqueFd ready_fd_;
 };
-
-// Sends one state ("READY=1") to $NOTIFY_SOCKET. False if there is none or it
-// does not take it.
-bool NotifySystemd(std::string_view state);
 
 }  // namespace tvarant
 

@@ -84,6 +84,7 @@ class DeviceGate {
 
   explicit DeviceGate(int width) : width_(static_cast<uint32_t>(width)) {}
 
+  uint32_t width() const { return width_; }
   // Streams inside and waiting, now.
   uint32_t running() const {
     return Running(state_.load(std::memory_order_relaxed));

@@ -252,6 +252,7 @@ absl::Status DeviceService::ServeStream(grpc::ServerContext& call,
       const std::string text(status.message());
       spdlog::warn("event=stream_broken session={} stream={} error={}",
                    session.id(), stream, base::LogValue(text));
+      executor->LogFault("stream_broken");
     }
   }
   return status;
@@ -266,6 +267,7 @@ absl::Status DeviceService::RunBatches(StreamExecutor& executor, StreamIo& io,
     if (batch.has_open()) {
       return absl::InvalidArgumentError("the stream is open already");
     }
+    executor.NoteArrival(batch.first_sequence(), batch.sent_ns());
     RETURN_IF_ERROR(
         executor.RunBatch(batch.first_sequence(), batch.records(), send));
   }

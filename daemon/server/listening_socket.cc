@@ -1,7 +1,6 @@
 #include "daemon/server/listening_socket.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,13 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/server/admin_policy.h"
 #include "proto/base/status_macros.h"
 
 namespace tvarant {
@@ -32,6 +32,18 @@ sockaddr_un AddressOf(const std::string& path) {
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   return address;
+}
+
+// Who made the socket at the other end of a connection.
+std::string MakerOf(int connection) {
+  ucred credentials{};
+  socklen_t length = sizeof(credentials);
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials,
+                   &length) != 0 ||
+      credentials.pid <= 0) {
+    return "another program";
+  }
+  return absl::StrCat("process ", credentials.pid);
 }
 
 std::string HolderOf(int lock) {
@@ -101,26 +113,12 @@ absl::Status RemoveStaleSocket(const std::string& path) {
                 sizeof(address)) == 0 ||
       errno == EAGAIN) {
     return absl::UnavailableError(
-        absl::StrCat("socket ", path, " is served by another program"));
+        absl::StrCat("socket ", path, " is served by ", MakerOf(probe.get())));
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return SystemError(errno, "can't remove the stale socket " + path);
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<gid_t> GroupId(const std::string& name) {
-  std::vector<char> buffer(16384);
-  group entry;
-  group* found = nullptr;
-  const int error =
-      ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
-  if (found == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "there is no group \"", name, "\"",
-        error == 0 ? "" : absl::StrCat(" (", std::strerror(error), ")")));
-  }
-  return entry.gr_gid;
 }
 
 }  // namespace
@@ -174,6 +172,7 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Bind(const Options& options) {
     result.inode_ = info.st_ino;
   }
   result.socket_ = std::move(fd);
+  result.bound_here_ = true;
   // The group first: changing it may clear bits of the mode.
   if (gid.has_value() &&
       ::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0) {
@@ -189,11 +188,44 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Bind(const Options& options) {
   return result;
 }
 
+absl::StatusOr<ListeningSocket> ListeningSocket::Adopt(base::UniqueFd socket) {
+  int type = 0, listens = 0;
+  socklen_t length = sizeof(int);
+  sockaddr_un address{};
+  socklen_t address_length = sizeof(address);
+  // A path ends with a zero, except where it fills the whole address.
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address),
+                    &address_length) != 0 ||
+      address.sun_family != AF_UNIX ||
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_TYPE, &type, &length) != 0 ||
+      type != SOCK_STREAM ||
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens,
+                   &length) != 0 ||
+      listens == 0 || address_length <= offsetof(sockaddr_un, sun_path) ||
+      address.sun_path[0] == '\0') {
+    return absl::InvalidArgumentError(
+        absl::StrCat("descriptor ", socket.get(),
+                     " is not a listening Unix stream socket with a path"));
+  }
+  ListeningSocket result;
+  result.path_.assign(
+      address.sun_path,
+      ::strnlen(address.sun_path,
+                address_length - offsetof(sockaddr_un, sun_path)));
+  ASSIGN_OR_RETURN(result.lock_, TakeLock(result.path_));
+  const int flags = ::fcntl(socket.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    return SystemError(errno, "fcntl");
+  }
+  result.socket_ = std::move(socket);
+  return result;
+}
+
 ListeningSocket::~ListeningSocket() {
   if (!socket_.ok()) return;
   struct stat info;
-  if (::lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ &&
-      info.st_ino == inode_) {
+  if (bound_here_ && ::lstat(path_.c_str(), &info) == 0 &&
+      info.st_dev == device_ && info.st_ino == inode_) {
     ::unlink(path_.c_str());
   }
   const std::string lock_path = path_ + ".lock";

@@ -2,7 +2,8 @@
 //
 // A lock on PATH.lock decides who serves PATH; the lock goes with its process,
 // however that ends, so a socket that is left over is known to be stale and is
-// replaced, and one that is in use is left alone.
+// replaced, and one that is in use is left alone. A socket that systemd has
+// bound is served in the same way, under the same lock, and left where it is.
 
 #ifndef TVARANT_DAEMON_SERVER_LISTENING_SOCKET_H_
 #define TVARANT_DAEMON_SERVER_LISTENING_SOCKET_H_
@@ -16,7 +17,8 @@
 
 namespace tvarant {
 
-// Thread-compatible. The destructor removes socket and lock.
+// Thread-compatible. The destructor removes the lock, and a socket that was
+// bound here.
 class ListeningSocket {
  public:
   struct Options {
@@ -34,6 +36,10 @@ class ListeningSocket {
   // errors from the system. Non-blocking.
   static absl::StatusOr<ListeningSocket> Bind(const Options& options);
 
+  // A listening Unix stream socket with a path, bound by another process.
+  // INVALID_ARGUMENT for any other; UNAVAILABLE as with Bind.
+  static absl::StatusOr<ListeningSocket> Adopt(base::UniqueFd socket);
+
   ListeningSocket(ListeningSocket&&) noexcept = default;
   ListeningSocket& operator=(ListeningSocket&&) = delete;
   ~ListeningSocket();
@@ -47,6 +53,7 @@ class ListeningSocket {
   std::string path_;
   base::UniqueFd lock_;
   base::UniqueFd socket_;
+  bool bound_here_ = false;
   dev_t device_ = 0;  // of the socket's file, to remove no other
   ino_t inode_ = 0;
 };

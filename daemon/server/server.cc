@@ -5,17 +5,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/metrics/metrics.h"
 #include "daemon/scheduler/busy_tracker.h"
 #include "daemon/scheduler/device_gate.h"
+#include "daemon/server/admin_policy.h"
 #include "daemon/server/admin_service.h"
 #include "daemon/server/device_service.h"
 #include "daemon/server/janitor.h"
 #include "daemon/server/peer_table.h"
 #include "daemon/server/program_cache.h"
 #include "grpc/grpc.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server_posix.h"
+#include "proto/base/logging.h"
 #include "proto/base/status_macros.h"
 
 namespace tvarant {
@@ -26,27 +30,40 @@ constexpr uint64_t kUnaryThreads = 256;
 // Calls of one connection at a time: its streams, and some.
 constexpr int kMaxCallsPerConnection = kMaxStreamsPerSession + 36;
 
-class ServerImpl final : public Server {
+class ServerImpl final : public Server, private MetricsSource {
  public:
-  ServerImpl(const ServerOptions& options, TvarantRuntime& runtime)
-      : gate_(options.device_width),
+  ServerImpl(const ServerOptions& options, AdminPolicy policy,
+             TvarantRuntime& runtime)
+      : runtime_(runtime),
+        gate_(options.device_width),
         sessions_(runtime, busy_, counters_, options.sessions),
         device_service_(
             ExecutorContext{runtime, gate_, busy_, programs_, counters_},
             sessions_, peers_, options.max_streams),
-        admin_service_(runtime, gate_, sessions_, counters_) {}
+        admin_service_(
+            AdminContext{runtime, gate_, sessions_, counters_, peers_,
+                         options.kernel_cache,
+                         [this](bool draining) { SetServing(!draining); }},
+            std::move(policy)) {}
 
   ~ServerImpl() override { Drain(std::chrono::milliseconds(0)); }
 
-  absl::Status Start(const ServerOptions& options) {
-    std::vector<ListeningSocket> sockets;
-    std::set<std::string> paths;
+  absl::Status Start(ServerOptions& options) {
+    std::vector<ListeningSocket> sockets = std::move(options.adopted);
+    std::set<std::string> adopted, paths;
+    for (const ListeningSocket& socket : sockets) {
+      if (!adopted.insert(socket.path()).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("socket ", socket.path(), " is passed twice"));
+      }
+    }
     for (const std::string& endpoint : options.listen) {
       ASSIGN_OR_RETURN(std::string path, ListeningSocket::ParsePath(endpoint));
       if (!paths.insert(path).second) {
         return absl::InvalidArgumentError(
             absl::StrCat("endpoint ", endpoint, " is given twice"));
       }
+      if (adopted.count(path) > 0) continue;
       ASSIGN_OR_RETURN(ListeningSocket socket,
                        ListeningSocket::Bind({.path = std::move(path),
                                               .mode = options.socket_mode,
@@ -63,15 +80,19 @@ class ServerImpl final : public Server {
         });
     if (!listener.ok()) return listener.status();
     listener_ = *std::move(listener);
+    if (options.metrics.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(metrics_, MetricsEndpoint::Start(options.metrics, *this));
+    spdlog::info("event=metrics address={} port={}",
+                 base::LogValue(options.metrics), metrics_->port());
     return absl::OkStatus();
   }
 
   void Drain(std::chrono::milliseconds timeout) override {
     if (grpc_ == nullptr) return;
     sessions_.Drain();
-    if (auto* health = grpc_->GetHealthCheckService()) {
-      health->SetServingStatus(false);
-    }
+    SetServing(false);
+    // It looks at the rest.
+    metrics_.reset();
     if (listener_ != nullptr) listener_->StopAccepting();
     WaitForIdleGate(std::chrono::steady_clock::now() + timeout);
     sessions_.EndAll("drain");
@@ -84,6 +105,11 @@ class ServerImpl final : public Server {
     grpc_.reset();
   }
 
+  void PassGate() override {
+    DeviceGate::Pass pass(gate_, gate_probe_);
+    pass.Enter();
+  }
+
   size_t attached_clients() const override {
     return listener_ == nullptr ? 0 : listener_->attached_count();
   }
@@ -94,6 +120,8 @@ class ServerImpl final : public Server {
     // gRPC is never shut down as a whole: that waits for a poller of its own,
     // up to ten seconds after a large write.
     [[maybe_unused]] static const bool kept = (::grpc_init(), true);
+    [[maybe_unused]] static const bool reflecting =
+        (grpc::reflection::InitProtoReflectionServerBuilderPlugin(), true);
     grpc::ServerBuilder builder;
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ResourceQuota quota("tvarantd");
@@ -114,11 +142,57 @@ class ServerImpl final : public Server {
     builder.RegisterService(&admin_service_);
     grpc_ = builder.BuildAndStart();
     if (grpc_ == nullptr) return absl::InternalError("gRPC did not start");
-    if (auto* health = grpc_->GetHealthCheckService()) {
-      health->SetServingStatus(true);
-      health->SetServingStatus("tvarant.v1.DeviceService", true);
-    }
+    SetServing(true);
     return absl::OkStatus();
+  }
+
+  // What the health service says of new sessions.
+  void SetServing(bool serving) {
+    auto* const health = grpc_->GetHealthCheckService();
+    if (health == nullptr) return;
+    for (const char* name : {"", v1::DeviceService::service_full_name()}) {
+      health->SetServingStatus(name, serving);
+    }
+  }
+
+  MetricValues ReadMetrics() override {
+    MetricValues values;
+    for (size_t i = 0; i < kNumCounters; ++i) {
+      values.counters[i] = counters_.Get(static_cast<Counter>(i));
+    }
+    values.counters[static_cast<size_t>(Counter::kDeviceBusyNs)] =
+        gate_.total_busy_ns();
+    const auto sessions = sessions_.List();
+    values[Gauge::kSessions] = static_cast<double>(sessions.size());
+    values[Gauge::kAttachedClients] = static_cast<double>(attached_clients());
+    values[Gauge::kStreamsRunning] = gate_.running();
+    values[Gauge::kStreamsWaiting] = gate_.waiting();
+    for (int i = 0; i < runtime_.device_count(); ++i) {
+      values[Gauge::kMemoryFreeBytes] +=
+          static_cast<double>(runtime_.free_memory_bytes(i));
+      const auto properties = runtime_.GetProperties(i);
+      if (properties.ok()) {
+        values[Gauge::kMemoryTotalBytes] +=
+            static_cast<double>(properties->total_memory_bytes);
+      }
+    }
+    values[Gauge::kDraining] = sessions_.paused() ? 1 : 0;
+    values[Gauge::kUptimeSeconds] =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                      started_at_)
+            .count();
+    ReadProcessGauges(&values);
+    for (const auto& session : sessions) {
+      values.sessions.push_back(
+          {session->id(),
+           session->peer().uid,
+           session->client_name(),
+           {static_cast<double>(session->resources().used_bytes()),
+            1e-9 * static_cast<double>(session->gate_member().busy_ns()),
+            static_cast<double>(session->command_count().load()),
+            static_cast<double>(session->queued_bytes().load())}});
+    }
+    return values;
   }
 
   // Until no command has run for a moment: batches that have arrived are
@@ -134,9 +208,13 @@ class ServerImpl final : public Server {
     }
   }
 
+  TvarantRuntime& runtime_;
+  const std::chrono::steady_clock::time_point started_at_ =
+      std::chrono::steady_clock::now();
   Counters counters_;
   BusyTracker busy_;
   DeviceGate gate_;
+  DeviceGate::Member gate_probe_;
   ProgramCache programs_;
   PeerTable peers_;
   SessionRegistry sessions_;
@@ -145,13 +223,17 @@ class ServerImpl final : public Server {
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<Janitor> janitor_;
   std::unique_ptr<Listener> listener_;
+  std::unique_ptr<MetricsEndpoint> metrics_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(
-    const ServerOptions& options, TvarantRuntime& runtime) {
-  auto server = std::make_unique<ServerImpl>(options, runtime);
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
+                                                      TvarantRuntime& runtime) {
+  ASSIGN_OR_RETURN(AdminPolicy policy,
+                   AdminPolicy::Create(options.admin_group));
+  auto server =
+      std::make_unique<ServerImpl>(options, std::move(policy), runtime);
   RETURN_IF_ERROR(server->Start(options));
   return server;
 }

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/metrics/counters.h"
 #include "daemon/runtime/runtime.h"
+#include "daemon/server/kernel_cache.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session_registry.h"
 
@@ -27,11 +28,17 @@ namespace tvarant {
 
 struct ServerOptions {
   std::vector<std::string> listen;  // "unix:PATH"
+  // Sockets that are bound already; one whose path is in `listen` stands for
+  // that endpoint. Taken by Start.
+  std::vector<ListeningSocket> adopted;
   mode_t socket_mode = 0660;
   std::string socket_group;
   ListenerOptions connections;
   SessionLimits sessions;
   uint64_t max_streams = 1024;
+  std::string admin_group;              // empty: none
+  KernelCache* kernel_cache = nullptr;  // outlives the server; null: none
+  std::string metrics;   // "127.0.0.1:PORT" of the metrics; empty: not served
   int device_width = 1;  // streams that may run commands at a time
 };
 
@@ -39,14 +46,18 @@ class Server {
  public:
   // Serves until Drain. The runtime must outlive the server. Errors: those of
   // ListeningSocket; INTERNAL if gRPC does not start.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(
-      const ServerOptions& options, TvarantRuntime& runtime);
+  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options,
+                                                       TvarantRuntime& runtime);
   virtual ~Server() = default;
 
   // Stops accepting and removes the sockets; lets commands that run finish
   // within `timeout`; ends all sessions and calls. Waits for all that, bounded
   // by the timeout and a short while. Once.
   virtual void Drain(std::chrono::milliseconds timeout) = 0;
+
+  // Enters and leaves the device's gate as a command would: returns soon unless
+  // the device hangs. Of one thread at a time.
+  virtual void PassGate() = 0;
 
   // Clients that are attached by a side connection.
   virtual size_t attached_clients() const = 0;

@@ -291,7 +291,7 @@ ServerFixture::ServerFixture(FakeRuntimeOptions runtime,
   options.listen = {"unix:" + socket_path_};
   options.device_width = 2;
   if (change != nullptr) change(options);
-  auto server = Server::Start(options, runtime_);
+  auto server = Server::Start(std::move(options), runtime_);
   EXPECT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
 }

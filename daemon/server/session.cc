@@ -198,6 +198,24 @@ bool Session::opened_streams() {
   return opened_streams_;
 }
 
+void Session::AddRecorder(const std::shared_ptr<FlightRecorder>& recorder) {
+  base::MutexLock lock(mutex_);
+  recorders_.erase(
+      std::remove_if(recorders_.begin(), recorders_.end(),
+                     [](const auto& old) { return old.expired(); }),
+      recorders_.end());
+  recorders_.push_back(recorder);
+}
+
+std::vector<std::shared_ptr<FlightRecorder>> Session::recorders() {
+  base::MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<FlightRecorder>> alive;
+  for (const auto& entry : recorders_) {
+    if (auto recorder = entry.lock()) alive.push_back(std::move(recorder));
+  }
+  return alive;
+}
+
 int Session::stream_count() {
   base::MutexLock lock(mutex_);
   return static_cast<int>(calls_.size());

@@ -23,6 +23,7 @@
 #include "daemon/runtime/runtime.h"
 #include "daemon/scheduler/busy_tracker.h"
 #include "daemon/scheduler/device_gate.h"
+#include "daemon/server/flight_recorder.h"
 #include "daemon/server/peer_table.h"
 #include "daemon/server/progress_board.h"
 #include "daemon/server/session_resources.h"
@@ -115,6 +116,13 @@ class Session {
 
   int stream_count();
 
+  // Bytes of batches that its streams have read and not executed.
+  std::atomic<uint64_t>& queued_bytes() { return queued_bytes_; }
+
+  // What its streams did last; each as long as its stream lives.
+  void AddRecorder(const std::shared_ptr<FlightRecorder>& recorder);
+  std::vector<std::shared_ptr<FlightRecorder>> recorders();
+
  private:
   struct Call {
     uint64_t id;
@@ -134,6 +142,7 @@ class Session {
   DeviceGate::Member gate_member_;
   BusyTracker::Member busy_member_;
   std::atomic<uint64_t> command_count_{0};
+  std::atomic<uint64_t> queued_bytes_{0};
   std::atomic<bool> ended_{false};
 
   base::Mutex mutex_;
@@ -141,6 +150,7 @@ class Session {
   std::shared_ptr<SideChannel> side_ ABSL_GUARDED_BY(mutex_);
   std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_call_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::weak_ptr<FlightRecorder>> recorders_ ABSL_GUARDED_BY(mutex_);
   bool opened_streams_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

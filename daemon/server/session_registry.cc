@@ -57,6 +57,10 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(
   {
     base::MutexLock lock(mutex_);
     if (draining_) return absl::UnavailableError("the daemon is shutting down");
+    if (paused_) {
+      return absl::UnavailableError(
+          "the daemon is being drained: it takes no new sessions");
+    }
     if (sessions_.size() + opening_ >= limits_.max_sessions) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "the daemon has its limit of ", limits_.max_sessions, " sessions"));
@@ -152,6 +156,16 @@ void SessionRegistry::EndIfAbandoned(const std::shared_ptr<Session>& session) {
 
 void SessionRegistry::Sweep() {
   for (const auto& session : List()) EndIfAbandoned(session);
+}
+
+void SessionRegistry::SetPaused(bool paused) {
+  base::MutexLock lock(mutex_);
+  paused_ = paused;
+}
+
+bool SessionRegistry::paused() {
+  base::MutexLock lock(mutex_);
+  return paused_;
 }
 
 void SessionRegistry::Drain() {

@@ -38,8 +38,8 @@ class SessionRegistry {
   // Ends all sessions.
   ~SessionRegistry();
 
-  // RESOURCE_EXHAUSTED at a limit; UNAVAILABLE after Drain(); INVALID_ARGUMENT
-  // for an unknown device.
+  // RESOURCE_EXHAUSTED at a limit; UNAVAILABLE after Drain() and while paused;
+  // INVALID_ARGUMENT for an unknown device.
   absl::StatusOr<std::shared_ptr<Session>> Open(const PeerCredentials& peer,
                                                 std::string client_name,
                                                 int device);
@@ -58,6 +58,10 @@ class SessionRegistry {
 
   // To be called now and then: ends abandoned sessions.
   void Sweep();
+
+  // While paused, new sessions are refused and those that are go on.
+  void SetPaused(bool paused);
+  bool paused();
 
   // Refuses new sessions from now on. EndAll ends those that are.
   void Drain();
@@ -81,6 +85,7 @@ class SessionRegistry {
   absl::flat_hash_map<uid_t, uint64_t> per_user_ ABSL_GUARDED_BY(mutex_);
   uint64_t opening_ ABSL_GUARDED_BY(mutex_) = 0;  // counted, not yet listed
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

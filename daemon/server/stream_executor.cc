@@ -1,13 +1,16 @@
 #include "daemon/server/stream_executor.h"
 
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "proto/base/logging.h"
 #include "proto/base/status_macros.h"
 
 namespace tvarant {
@@ -20,29 +23,22 @@ constexpr size_t kCompletionBytes = 256 << 10;
 // since somebody waits for them.
 constexpr int kMaxFailuresPerBatch = 16;
 constexpr size_t kMaxFailureText = 1024;
+// Of the log after a fault.
+constexpr size_t kLoggedEvents = 16;
+// A shorter wait for the device is none.
+constexpr int64_t kWaitWorthTellingNs = 10000;
 
-const char* NameOf(RecordKind kind) {
-  switch (kind) {
-    case RecordKind::kLaunch:
-      return "launch";
-    case RecordKind::kUpload:
-    case RecordKind::kUploadStaged:
-      return "upload";
-    case RecordKind::kRead:
-    case RecordKind::kDownloadStaged:
-      return "download";
-    case RecordKind::kCopyBytes:
-      return "copy_bytes";
-    case RecordKind::kDefineProgram:
-      return "define_program";
-    case RecordKind::kRecordEvent:
-      return "record_event";
-    case RecordKind::kWaitEvent:
-      return "wait_event";
-    case RecordKind::kMarker:
-      return "marker";
-  }
-  return "unknown";
+int64_t NowNs() {
+  return std::chrono::nanoseconds(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Faults of the daemon or the device, not of the client.
+bool IsOurFault(absl::StatusCode code) {
+  return code == absl::StatusCode::kInternal ||
+         code == absl::StatusCode::kUnknown ||
+         code == absl::StatusCode::kDataLoss;
 }
 
 // Whether a record of this kind uses the device.
@@ -70,7 +66,23 @@ StreamExecutor::StreamExecutor(const ExecutorContext& context, Session& session,
       stream_(stream),
       device_stream_(std::move(device_stream)),
       synchronous_(device_stream_->is_synchronous()),
-      pass_(context.gate, session.gate_member()) {}
+      pass_(context.gate, session.gate_member()),
+      recorder_(std::make_shared<FlightRecorder>(session.id(), stream)) {
+  session.AddRecorder(recorder_);
+}
+
+void StreamExecutor::NoteArrival(uint64_t first_sequence, uint64_t sent_ns) {
+  recorder_->Add(
+      {.what = FlightEvent::kBatch,
+       .sequence = first_sequence,
+       // A clock of another machine tells nothing here.
+       .start_ns = session_.attached() ? static_cast<int64_t>(sent_ns) : 0,
+       .end_ns = NowNs()});
+}
+
+void StreamExecutor::LogFault(const char* reason) const {
+  recorder_->Log(reason, kLoggedEvents);
+}
 
 absl::Status StreamExecutor::RunBatch(uint64_t first_sequence,
                                       std::string_view records, Send send) {
@@ -80,6 +92,10 @@ absl::Status StreamExecutor::RunBatch(uint64_t first_sequence,
                      ", want ", next_sequence_));
   }
   failures_in_batch_ = 0;
+  session_.queued_bytes().fetch_add(records.size(), std::memory_order_relaxed);
+  absl::Cleanup executed = [this, bytes = records.size()] {
+    session_.queued_bytes().fetch_sub(bytes, std::memory_order_relaxed);
+  };
   const uint64_t before = next_sequence_;
   absl::Status status;
   if (reinterpret_cast<uintptr_t>(records.data()) % 8 == 0) {
@@ -127,7 +143,14 @@ absl::Status StreamExecutor::RunRecords(const char* at, size_t left,
     current_sequence_ = next_sequence_++;
     if (NeedsDevice(record.kind)) EnterGate();
     launches += record.kind == RecordKind::kLaunch;
+    recorder_->Begin({.what = static_cast<uint16_t>(record.kind),
+                      .kernel = record.kind == RecordKind::kLaunch
+                                    ? record.launch.head.kernel
+                                    : uint16_t{0},
+                      .sequence = current_sequence_,
+                      .start_ns = NowNs()});
     const absl::Status result = Execute(record);
+    recorder_->End(NowNs(), result.code());
     if (!result.ok()) AddFailure(record, result);
     if (synchronous_) {
       // Before the last progress is seen: who then releases memory finds it
@@ -318,13 +341,24 @@ void StreamExecutor::DropReferences() {
 
 void StreamExecutor::EnterGate() {
   if (pass_.inside()) return;
+  const int64_t before_ns = NowNs();
   pass_.Enter();
+  if (pass_.entered_ns() - before_ns > kWaitWorthTellingNs) {
+    recorder_->Add({.what = FlightEvent::kWait,
+                    .sequence = current_sequence_,
+                    .start_ns = before_ns,
+                    .end_ns = pass_.entered_ns()});
+  }
   context_.busy.Touch(&session_.busy_member(), pass_.entered_ns());
 }
 
 void StreamExecutor::AddFailure(const ParsedRecord& record,
                                 const absl::Status& status) {
   context_.counters.Add(Counter::kFailures);
+  if (IsOurFault(status.code())) {
+    static base::LogLimiter limiter(3, 0.1);
+    if (limiter.Allow()) LogFault("internal_error");
+  }
   const bool somebody_waits = record.kind == RecordKind::kRead ||
                               record.kind == RecordKind::kDownloadStaged ||
                               record.kind == RecordKind::kMarker;

@@ -20,6 +20,7 @@
 #include "daemon/runtime/runtime.h"
 #include "daemon/scheduler/busy_tracker.h"
 #include "daemon/scheduler/device_gate.h"
+#include "daemon/server/flight_recorder.h"
 #include "daemon/server/launch_resolver.h"
 #include "daemon/server/program_cache.h"
 #include "daemon/server/session.h"
@@ -46,6 +47,13 @@ class StreamExecutor {
   // `stream` has been opened on the session, which must outlive the executor.
   static absl::StatusOr<std::unique_ptr<StreamExecutor>> Create(
       const ExecutorContext& context, Session& session, uint32_t stream);
+
+  // A batch has arrived that the client sent at sent_ns (0: not told); RunBatch
+  // comes next.
+  void NoteArrival(uint64_t first_sequence, uint64_t sent_ns);
+
+  // Logs what the stream did last.
+  void LogFault(const char* reason) const;
 
   // Runs the records of a batch, which must be those after the last. Records
   // that fail are reported and the rest runs on. An error ends the stream:
@@ -85,6 +93,7 @@ class StreamExecutor {
   const bool synchronous_;
   DeviceGate::Pass pass_;
   LaunchResolver resolver_;
+  const std::shared_ptr<FlightRecorder> recorder_;  // the session reads it
 
   uint64_t next_sequence_ = 1;
   uint64_t current_sequence_ = 0;  // of the record that runs
