@@ -1,5 +1,6 @@
 #include "client/stream_core.h"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -265,6 +266,11 @@ Status StreamCore::SendLocked() {
 }
 
 bool StreamCore::WriteLocked() {
+  // The clock that a daemon on this machine has, too.
+  batch_.set_sent_ns(static_cast<uint64_t>(
+      std::chrono::nanoseconds(
+          std::chrono::steady_clock::now().time_since_epoch())
+          .count()));
   if (batch_.records().size() <= max_batch_bytes_) {
     Count(context_.counters.batches);
     return grpc_stream_->Write(batch_);

@@ -11,12 +11,14 @@ mapfile -t client_programs < <(
   bazel query --noshow_progress 'kind("cc_binary rule", //client/...)' \
     2>/dev/null || true
 )
-bazel build "$@" //daemon:tvarantd //torch_plugin:_C.so "${client_programs[@]}"
+bazel build "$@" //daemon:tvarantd //client/ctl:tvarantctl \
+  //torch_plugin:_C.so "${client_programs[@]}"
 
 echo "== packing the wheel"
 rm -rf build/wheel
 wheel="$("$PYTHON" deploy/wheel.py build build/wheel \
-  --plugin bazel-bin/torch_plugin/_C.so --daemon bazel-bin/daemon/tvarantd)"
+  --plugin bazel-bin/torch_plugin/_C.so --daemon bazel-bin/daemon/tvarantd \
+  --ctl bazel-bin/client/ctl/tvarantctl)"
 
 if "$PYTHON" deploy/wheel.py installed "$wheel"; then
   echo "== $wheel is installed already"

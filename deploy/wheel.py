@@ -1,6 +1,7 @@
 """Packs python/torch_tvarant with the built binaries into a wheel.
 
-    wheel.py build OUT_DIR --plugin _C.so --daemon tvarantd   prints its path
+    wheel.py build OUT_DIR --plugin _C.so --daemon tvarantd [--ctl tvarantctl]
+                                prints its path
     wheel.py installed WHEEL    exit status 0 if exactly this one is installed
 
 Done by hand rather than with a build backend: it takes milliseconds, and the
@@ -58,6 +59,9 @@ built_for_torch = "{torch}"
 # Of the source tree's package, what a wheel carries.
 SUFFIXES = {".py", ".pyi", ".typed", ".json"}
 
+# Where pip puts programs into PATH from.
+SCRIPTS = ".data/scripts/"
+
 
 def wheel_tag() -> str:
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -66,7 +70,10 @@ def wheel_tag() -> str:
 
 
 def wheel_files(
-    plugin: Path, daemon: Path, libraries: Path | None = None
+    plugin: Path,
+    daemon: Path,
+    libraries: Path | None = None,
+    ctl: Path | None = None,
 ) -> dict[str, tuple[bytes, int]]:
     """Name in the archive -> (bytes, mode), without RECORD."""
     version = (ROOT / "version.txt").read_text().strip()
@@ -85,6 +92,8 @@ def wheel_files(
     for path in sorted(libraries.rglob("*.so*")) if libraries else ():
         name = path.relative_to(libraries).as_posix()
         files[f"{NAME}/lib/{name}"] = (path.read_bytes(), 0o755)
+    if ctl is not None:
+        files[f"{NAME}-{version}{SCRIPTS}tvarantctl"] = (ctl.read_bytes(), 0o755)
     info = f"{NAME}-{version}.dist-info"
     metadata = METADATA.format(version=version, torch=torch)
     files[f"{info}/METADATA"] = (metadata.encode(), 0o644)
@@ -102,10 +111,14 @@ def digest(data: bytes) -> str:
 
 
 def build(
-    out_dir: Path, plugin: Path, daemon: Path, libraries: Path | None = None
+    out_dir: Path,
+    plugin: Path,
+    daemon: Path,
+    libraries: Path | None = None,
+    ctl: Path | None = None,
 ) -> Path:
     """`libraries`: a bundle's, where plugin and daemon look for them."""
-    files = wheel_files(plugin, daemon, libraries)
+    files = wheel_files(plugin, daemon, libraries, ctl)
     version = (ROOT / "version.txt").read_text().strip()
     record_name = f"{NAME}-{version}.dist-info/RECORD"
     record = "".join(
@@ -140,7 +153,11 @@ def is_installed(wheel: Path) -> bool:
     if ours != {name for name in packed if name.startswith(f"{NAME}/")}:
         return False
     for name, data in packed.items():
-        path = Path(str(distribution.locate_file(name)))
+        _, is_script, script = name.partition(SCRIPTS)
+        if is_script:
+            path = Path(sysconfig.get_path("scripts"), script)
+        else:
+            path = Path(str(distribution.locate_file(name)))
         if not path.is_file() or path.read_bytes() != data:
             return False
     return True
@@ -153,12 +170,16 @@ def main() -> int:
     build_command.add_argument("out_dir", type=Path)
     build_command.add_argument("--plugin", type=Path, required=True)
     build_command.add_argument("--daemon", type=Path, required=True)
+    build_command.add_argument("--ctl", type=Path)
     installed_command = commands.add_parser("installed")
     installed_command.add_argument("wheel", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "installed":
         return 0 if is_installed(arguments.wheel) else 1
-    print(build(arguments.out_dir, arguments.plugin, arguments.daemon))
+    wheel = build(
+        arguments.out_dir, arguments.plugin, arguments.daemon, ctl=arguments.ctl
+    )
+    print(wheel)
     return 0
 
 
