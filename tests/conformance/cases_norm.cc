@@ -17,10 +17,10 @@ void AlongDim(const Tensor& x, int64_t i, int dim, const Visit& visit) {
 }
 
 const std::vector<Dims>& SoftmaxShapes() {
-  static const auto* const kShapes =
-      new std::vector<Dims>{{1},    {7},     {17},     {1000},   {0},
-                            {3, 5}, {5, 33}, {33, 16}, {64, 10}, {2, 3, 17},
-                            {3, 0}, {0, 3},  {4, 1},   {7, 300}, {2, 3, 4, 5}};
+  static const auto* const kShapes = new std::vector<Dims>{
+      {1},     {7},      {17},         {1000},     {0},      {3, 5},
+      {5, 33}, {33, 16}, {64, 10},     {2, 3, 17}, {3, 0},   {0, 3},
+      {4, 1},  {7, 300}, {2, 3, 4, 5}, {2, 2500},  {100, 40}};
   return *kShapes;
 }
 
@@ -110,9 +110,9 @@ struct RowsAndColumns {
   int64_t rows, columns;
 };
 
-constexpr RowsAndColumns kLayerNormShapes[] = {{1, 1},    {3, 5},    {5, 16},
-                                               {17, 33},  {64, 384}, {0, 5},
-                                               {2, 1000}, {300, 7},  {1, 64}};
+constexpr RowsAndColumns kLayerNormShapes[] = {
+    {1, 1}, {3, 5},    {5, 16},  {17, 33}, {64, 384},
+    {0, 5}, {2, 1000}, {300, 7}, {1, 64},  {2, 2500}};
 
 constexpr double kEps = 1e-5;
 

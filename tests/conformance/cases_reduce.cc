@@ -188,8 +188,11 @@ absl::Status RunCumulate(Backend& backend, DType dtype, bool product) {
   std::mt19937_64 random = SeedOf("cumulate");
   const DType result = SumType(dtype);
   size_t turn = 0;
-  for (const Dims& shape : {Dims{1}, Dims{0}, Dims{17}, Dims{300}, Dims{5, 33},
-                            Dims{33, 5}, Dims{3, 4, 7}, Dims{0, 3}}) {
+  for (const Dims& shape :
+       {Dims{1}, Dims{0}, Dims{17}, Dims{300}, Dims{5, 33}, Dims{33, 5},
+        Dims{3, 4, 7}, Dims{0, 3}, Dims{2100}}) {
+    // Long sums of half precision lose their digits.
+    if (EpsilonOf(dtype) > 1e-4 && shape[0] > 1000) continue;
     for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
       ++turn;
       Tensor x(dtype, shape, kSrcLayouts[turn % 6]);

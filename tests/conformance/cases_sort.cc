@@ -302,8 +302,9 @@ absl::Status RunHistogram(Backend& backend, DType dtype, DType result,
 absl::Status RunCumulateExtreme(Backend& backend, DType dtype, bool minimum) {
   std::mt19937_64 random = SeedOf("cumulate_extreme");
   size_t turn = 0;
-  for (const Dims& shape : {Dims{1}, Dims{300}, Dims{3, 40}, Dims{40, 3},
-                            Dims{2, 9, 5}, Dims{0, 3}, Dims{7, 200}}) {
+  for (const Dims& shape :
+       {Dims{1}, Dims{300}, Dims{3, 40}, Dims{40, 3}, Dims{2, 9, 5}, Dims{0, 3},
+        Dims{7, 200}, Dims{2100}}) {
     for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
       ++turn;
       Tensor x(dtype, shape, kSrcLayouts[turn % 6]);

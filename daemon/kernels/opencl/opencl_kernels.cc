@@ -17,6 +17,46 @@ absl::Status RunOpenClKernel(KernelContext& context,
       return RunFill(context, launch);
     case Kernel::kArange:
       return RunArange(context, launch);
+    case Kernel::kReduce:
+      return RunReduce(context, launch);
+    case Kernel::kReduceForeach:
+      return RunReduceForeach(context, launch);
+    case Kernel::kSoftmax:
+    case Kernel::kLogSoftmax:
+      return RunSoftmax(context, launch);
+    case Kernel::kSoftmaxBackward:
+    case Kernel::kLogSoftmaxBackward:
+      return RunSoftmaxBackward(context, launch);
+    case Kernel::kLayerNorm:
+      return RunLayerNorm(context, launch);
+    case Kernel::kLayerNormBackward:
+      return RunLayerNormBackward(context, launch);
+    case Kernel::kNllLoss:
+      return RunNllLoss(context, launch);
+    case Kernel::kNllLossBackward:
+      return RunNllLossBackward(context, launch);
+    case Kernel::kCumulate:
+      return RunCumulate(context, launch);
+    case Kernel::kCumulateExtreme:
+      return RunCumulateExtreme(context, launch);
+    case Kernel::kLogCumsumExp:
+      return RunLogCumsumExp(context, launch);
+    case Kernel::kRandom:
+      return RunRandom(context, launch);
+    case Kernel::kDropout:
+      return RunDropout(context, launch);
+    case Kernel::kTriangle:
+      return RunTriangle(context, launch);
+    case Kernel::kChannelNorm:
+      return RunChannelNorm(context, launch);
+    case Kernel::kChannelNormBackward:
+      return RunChannelNormBackward(context, launch);
+    case Kernel::kMaxPool:
+      return RunMaxPool(context, launch);
+    case Kernel::kAvgPool:
+      return RunAvgPool(context, launch);
+    case Kernel::kAvgPoolBackward:
+      return RunAvgPoolBackward(context, launch);
     default:
       return absl::UnimplementedError(
           absl::StrCat("no OpenCL kernel for ", NameOf(launch.kernel)));

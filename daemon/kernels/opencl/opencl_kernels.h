@@ -29,6 +29,34 @@ absl::Status RunPointwiseForeach(KernelContext& context,
 absl::Status RunCopy(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunFill(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunArange(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunReduce(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunReduceForeach(KernelContext& context,
+                              const ResolvedLaunch& launch);
+absl::Status RunSoftmax(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunSoftmaxBackward(KernelContext& context,
+                                const ResolvedLaunch& launch);
+absl::Status RunLayerNorm(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunLayerNormBackward(KernelContext& context,
+                                  const ResolvedLaunch& launch);
+absl::Status RunNllLoss(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunNllLossBackward(KernelContext& context,
+                                const ResolvedLaunch& launch);
+absl::Status RunCumulate(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunCumulateExtreme(KernelContext& context,
+                                const ResolvedLaunch& launch);
+absl::Status RunLogCumsumExp(KernelContext& context,
+                             const ResolvedLaunch& launch);
+absl::Status RunRandom(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunDropout(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunTriangle(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunChannelNorm(KernelContext& context,
+                            const ResolvedLaunch& launch);
+absl::Status RunChannelNormBackward(KernelContext& context,
+                                    const ResolvedLaunch& launch);
+absl::Status RunMaxPool(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunAvgPool(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunAvgPoolBackward(KernelContext& context,
+                                const ResolvedLaunch& launch);
 
 // Queues the zeroing of memory.
 absl::Status ZeroMemory(KernelContext& context, cl_mem memory, uint64_t bytes);

@@ -25,18 +25,18 @@ typedef const __global char* gcptr;
 
 // Four or eight elements next to each other are a vec4_X or vec8_X; unpack_X
 // and pack_X convert one of them.
-#define TV_PLAIN_TYPE(X, M, A)                                     \
-  typedef M mem_##X;                                               \
-  typedef M##4 vec4_##X;                                           \
-  typedef M##8 vec8_##X;                                           \
-  typedef A acc_##X;                                               \
-  static inline A unpack_##X(M v) { return (A)v; }                 \
-  static inline M pack_##X(A v) { return (M)v; }                   \
-  static inline A load_##X(gcptr p, long i) {                      \
-    return (A)((const __global M*)p)[i];                           \
-  }                                                                \
-  static inline void store_##X(gptr p, long i, A v) {              \
-    ((__global M*)p)[i] = (M)v;                                    \
+#define TV_PLAIN_TYPE(X, M, A)                        \
+  typedef M mem_##X;                                  \
+  typedef M##4 vec4_##X;                              \
+  typedef M##8 vec8_##X;                              \
+  typedef A acc_##X;                                  \
+  static inline A unpack_##X(M v) { return (A)v; }    \
+  static inline M pack_##X(A v) { return (M)v; }      \
+  static inline A load_##X(gcptr p, long i) {         \
+    return (A)((const __global M*)p)[i];              \
+  }                                                   \
+  static inline void store_##X(gptr p, long i, A v) { \
+    ((__global M*)p)[i] = (M)v;                       \
   }
 TV_PLAIN_TYPE(u8, uchar, int)
 TV_PLAIN_TYPE(i8, char, int)
@@ -160,5 +160,51 @@ static inline void fault(__global int* faults, int launch, long value,
     __global long* words = (__global long*)(faults + 2);
     words[0] = value;
     words[1] = position;
+  }
+}
+
+// Lines: a group of items holds lines of `height` items (a power of two), each
+// of which works on one row; lines.h. by_columns: neighbouring items are of
+// neighbouring lines. Declares lane, line (the item's number in its line),
+// column (the line's number in its group), width and distance.
+#define TV_LINES(height, by_columns)                                \
+  const int lane = get_local_id(0);                                 \
+  const int width = (int)get_local_size(0) / (height);              \
+  const int column = (by_columns) ? lane % width : lane / (height); \
+  const int line = (by_columns) ? lane / width : lane % (height);   \
+  const int distance = (by_columns) ? width : 1
+
+// Joins `value` of a line's items; all of them have the result. `lanes`: local
+// memory of one value an item. All items of the group come here.
+#define TV_JOIN_LINE(lanes, value, height, JOIN)                         \
+  if ((height) > 1) {                                                    \
+    lanes[lane] = value;                                                 \
+    for (int reach = (height) / 2; reach > 0; reach /= 2) {              \
+      barrier(CLK_LOCAL_MEM_FENCE);                                      \
+      if (line < reach) {                                                \
+        lanes[lane] = JOIN(lanes[lane], lanes[lane + reach * distance]); \
+      }                                                                  \
+    }                                                                    \
+    barrier(CLK_LOCAL_MEM_FENCE);                                        \
+    value = lanes[lane - line * distance];                               \
+    barrier(CLK_LOCAL_MEM_FENCE);                                        \
+  }
+#define TV_ADD(a, b) ((a) + (b))
+
+// Where rows along one dimension start, in up to three tensors: the other
+// dimensions. RowSet of lines.h.
+typedef struct {
+  long rank;
+  long sizes[TV_MAX_RANK];
+  long strides[3][TV_MAX_RANK];
+} Rows;
+
+static inline void row_at(const Rows* rows, long i, long* at) {
+  at[0] = at[1] = at[2] = 0;
+  for (int d = (int)rows->rank - 1; d >= 0; --d) {
+    const long next = d > 0 ? i / rows->sizes[d] : 0;
+    const long index = i - next * rows->sizes[d];
+    for (int k = 0; k < 3; ++k) at[k] += index * rows->strides[k][d];
+    i = next;
   }
 }
