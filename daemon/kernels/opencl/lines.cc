@@ -77,6 +77,9 @@ LineShape WholeLinesOf(const DeviceTraits& traits, int64_t rows, int64_t count,
 int KeepOf(const DeviceTraits& traits, int64_t rows, int64_t count,
            bool by_columns) {
   for (const int keep : {4, 16, kMaxKeep}) {
+    // A CPU reads its caches again; what is unrolled takes minutes to
+    // compile there.
+    if (traits.is_cpu && keep > 4) return 0;
     const LineShape lines = WholeLinesOf(traits, rows, count, by_columns, keep);
     if (int64_t{lines.height} * keep >= count) return keep;
   }
