@@ -70,12 +70,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes) {
   if (size_bytes > 1 << 16) return 0;
   static World& world = *new World;
   ProgramCache programs;
-  auto session = Session::Create({.id = 1,
-                                  .limits = {.max_bytes = 1 << 20,
-                                             .max_segments = 8,
-                                             .max_programs = 8,
-                                             .max_events = 8}},
-                                 world.runtime, world.busy);
+  SessionOptions options;
+  options.id = 1;
+  options.limits.max_bytes = 1 << 20;
+  options.limits.max_segments = 8;
+  options.limits.max_programs = 8;
+  options.limits.max_events = 8;
+  auto session = Session::Create(options, world.runtime, world.busy);
   Require(session.ok());
   // Waits for other streams end: these have ended.
   for (uint32_t i = 1; i < kMaxStreamsPerSession; ++i) {

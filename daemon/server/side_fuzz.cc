@@ -52,11 +52,13 @@ struct World {
     std::error_code ignored;
     std::filesystem::remove_all(folder, ignored);
   }
+  // A session that nobody has attached to.
   void NewToken() {
-    auto session = sessions.Open({::getpid(), ::getuid(), ::getgid()}, "f", 0);
-    Require(session.ok());
-    const auto& bytes = (*session)->token();
-    token.assign(bytes.begin(), bytes.end());
+    if (session != nullptr) sessions.End(session, "used");
+    auto opened = sessions.Open({::getpid(), ::getuid(), ::getgid()}, "f", 0);
+    Require(opened.ok());
+    session = *std::move(opened);
+    token.assign(session->token().begin(), session->token().end());
   }
 
   FakeRuntime runtime{{}};
@@ -65,6 +67,7 @@ struct World {
   PeerTable peers;
   SessionRegistry sessions{runtime, busy, counters, {}};
   std::string folder;
+  std::shared_ptr<Session> session;
   std::string token;
   std::unique_ptr<Listener> listener;
 };
