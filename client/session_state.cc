@@ -7,6 +7,7 @@
 
 #include "client/status_macros.h"
 #include "proto/ops/op_table_hash.h"
+#include "proto/ops/op_table_rows.h"
 #include "proto/wire/channel.h"
 #include "tvarant_version.h"
 
@@ -63,6 +64,9 @@ Result<std::shared_ptr<SessionState>> SessionState::Connect(
   request.set_client_version(kVersion);
   request.set_map_memory(options.map_memory && options.shared_memory);
   request.set_op_table_hash(kOpTableHash);
+  for (const OpTableRow& row : OpTableRows()) {
+    request.add_op_rows(row.Packed());
+  }
   v1::OpenSessionResponse response;
   TVARANT_RETURN_IF_ERROR(
       rpc.value()->OpenSession(request, &response, deadline));

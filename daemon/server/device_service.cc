@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/server/grpc_status.h"
 #include "proto/base/logging.h"
 #include "proto/base/status_macros.h"
 #include "proto/ops/op_table_hash.h"
+#include "proto/ops/op_table_rows.h"
 #include "tvarant_version.h"
 
 namespace tvarant {
@@ -21,6 +23,28 @@ namespace {
 
 constexpr char kTokenKey[] = "tvarant-session-bin";
 constexpr size_t kMaxNameBytes = 256;
+
+// Whether the daemon understands all that the client may send.
+absl::Status CheckOpTables(const v1::OpenSessionRequest& request) {
+  static const auto& known = *[] {
+    auto* rows = new absl::flat_hash_set<uint64_t>;
+    for (const OpTableRow& row : OpTableRows()) rows->insert(row.Packed());
+    return rows;
+  }();
+  if (request.op_table_hash() == kOpTableHash) return absl::OkStatus();
+  const auto& rows = request.op_rows();
+  if (!rows.empty() && std::all_of(rows.begin(), rows.end(), [](uint64_t row) {
+        return known.contains(row);
+      })) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "tvarantd %s has op tables %016x, the client (version %s) has %016x, "
+      "with ops that the daemon doesn't have: install the same version on both "
+      "sides",
+      kVersion, kOpTableHash, request.client_version(),
+      request.op_table_hash()));
+}
 
 absl::Status CheckOpenRequest(const v1::OpenSessionRequest& request) {
   if (request.client_name().size() > kMaxNameBytes ||
@@ -42,14 +66,7 @@ absl::Status CheckOpenRequest(const v1::OpenSessionRequest& request) {
         ") speaks ", request.min_protocol(), " to ", request.max_protocol(),
         ": install the same version on both sides"));
   }
-  if (request.op_table_hash() != kOpTableHash) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "tvarantd %s has op tables %016x, the client (version %s) has %016x: "
-        "install the same version on both sides",
-        kVersion, kOpTableHash, request.client_version(),
-        request.op_table_hash()));
-  }
-  return absl::OkStatus();
+  return CheckOpTables(request);
 }
 
 void FillProperties(const TvarantRuntime& runtime,

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "daemon/server/server_test_util.h"
+#include "proto/ops/op_table_rows.h"
 
 namespace tvarant {
 namespace {
@@ -46,12 +49,26 @@ TEST(SessionTest, RefusesOtherVersionsAndSaysBoth) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(status.error_message(), HasSubstr("0000000000abcdef"));
 
+  // A client whose tables are a part of the daemon's, and one with a row more.
+  const std::vector<OpTableRow> rows = OpTableRows();
+  const OpTableRow gemm =
+      *std::find_if(rows.begin(), rows.end(), [](const OpTableRow& row) {
+        return row.table == OpTable::kKernels &&
+               row.id == static_cast<uint32_t>(Kernel::kGemm);
+      });
+  request.add_op_rows(gemm.Packed());
+  EXPECT_TRUE(client.Open(request).ok());
+  request.add_op_rows(gemm.Packed() + 1);
+  status = client.Open(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("0000000000abcdef"));
+
   // A newer client that still speaks version 1.
   request = client.ValidOpenRequest();
   request.set_max_protocol(5);
   ASSERT_TRUE(client.Open(request).ok());
   EXPECT_EQ(client.session().protocol(), 1u);
-  EXPECT_EQ(fixture.Count(Counter::kSessionsRefused), 2u);
+  EXPECT_EQ(fixture.Count(Counter::kSessionsRefused), 3u);
 }
 
 TEST(SessionTest, RefusesNonsense) {
