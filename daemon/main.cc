@@ -151,6 +151,21 @@ void RemoveSocketFolders(const Options& options) {
   }
 }
 
+// What a runtime that compiles did, for whoever wonders where time went.
+void LogKernels(const TvarantRuntime& runtime) {
+  const KernelCacheInfo info = runtime.kernel_cache();
+  if (info.compiled + info.loaded + info.failed > 0) {
+    spdlog::info(
+        "event=kernels compiled={} loaded={} hits={} failed={} compile_ms={}",
+        info.compiled, info.loaded, info.hits, info.failed,
+        info.compile_ns / 1000000);
+  }
+  for (const HostRun& run : runtime.host_runs()) {
+    spdlog::info("event=ran_on_host kernel={} launches={}", NameOf(run.kernel),
+                 run.count);
+  }
+}
+
 absl::Status Serve(const Options& options,
                    std::vector<base::UniqueFd> activated,
                    ReadyNotifier& notifier) {
@@ -195,6 +210,7 @@ absl::Status Serve(const Options& options,
   server->Drain(drain_limit);
   if (options.exit_with_parent != 0) RemoveSocketFolders(options);
   if (options.exit_with_parent != 0) RemoveFolders(options.listen);
+  LogKernels(*runtime);
   spdlog::info("event=stopped");
   return absl::OkStatus();
 }

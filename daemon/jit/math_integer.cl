@@ -2,7 +2,7 @@
 // may overflow.
 
 static inline INTEGER FN(fn_abs)(INTEGER x) {
-  return x < 0 ? (INTEGER)-(UNSIGNED)x : x;
+  return x < 0 ? (INTEGER) - (UNSIGNED)x : x;
 }
 static inline int FN(fn_signbit)(INTEGER x) { return x < 0; }
 static inline INTEGER FN(fn_max)(INTEGER a, INTEGER b) { return a > b ? a : b; }
@@ -11,7 +11,7 @@ static inline INTEGER FN(fn_min)(INTEGER a, INTEGER b) { return a < b ? a : b; }
 // 0 for a divisor of 0, wrapping for -1.
 static inline INTEGER FN(fn_div_trunc)(INTEGER a, INTEGER b) {
   const INTEGER safe = (b == 0) | (b == -1) ? 1 : b;
-  return b == -1 ? (INTEGER)-(UNSIGNED)a : b == 0 ? 0 : a / safe;
+  return b == -1 ? (INTEGER) - (UNSIGNED)a : b == 0 ? 0 : a / safe;
 }
 static inline INTEGER FN(fn_fmod)(INTEGER a, INTEGER b) {
   const INTEGER safe = (b == 0) | (b == -1) ? 1 : b;

@@ -33,8 +33,8 @@ TEST(OpTableRowsTest, ARowIsOneNumberAndTellsWhatItMeans) {
     EXPECT_TRUE(packed.insert(row.Packed()).second) << row.id;
     hashes.insert(row.hash);
     has_gemm = has_gemm ||
-               row.Packed() >> 32 == (uint64_t{1} << 16 |
-                                      static_cast<uint64_t>(Kernel::kGemm));
+               row.Packed() >> 32 ==
+                   (uint64_t{1} << 16 | static_cast<uint64_t>(Kernel::kGemm));
   }
   EXPECT_TRUE(has_gemm);
   EXPECT_EQ(hashes.size(), packed.size());

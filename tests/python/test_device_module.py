@@ -12,7 +12,8 @@ from support import DEVICE
 import torch_tvarant
 from torch_tvarant._utils import _get_device_index
 
-MAPPED = os.environ.get("TVARANT_SIM_MAP") != "0"
+BACKEND = os.environ.get("TVARANT_BACKEND", "sim")
+MAPPED = BACKEND == "sim" and os.environ.get("TVARANT_SIM_MAP") != "0"
 
 
 class TestModule:
@@ -144,7 +145,7 @@ print(torch.tvarant.is_initialized())
 class TestProperties:
     def test_fields(self):
         properties = torch.tvarant.get_device_properties()
-        assert properties.runtime == torch.tvarant.backend() == "sim"
+        assert properties.runtime == torch.tvarant.backend() == BACKEND
         assert properties.name and properties.name == torch.tvarant.get_device_name()
         assert properties.daemon_version == torch_tvarant.__version__
         assert properties.instruction_set in ("baseline", "avx2", "avx512")
@@ -168,7 +169,7 @@ class TestProperties:
             torch.tvarant.get_device_properties(3)
 
     def test_small_answers(self):
-        assert torch.tvarant.get_arch_list() == ["sim"]
+        assert torch.tvarant.get_arch_list() == [BACKEND]
         assert torch.tvarant.can_device_access_peer(0, 0)
         assert torch.tvarant.ipc_collect() is None
         assert torch.tvarant._is_compiled() is True

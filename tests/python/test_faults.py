@@ -349,9 +349,15 @@ class TestFindingTheDaemon:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    @pytest.mark.parametrize("backend", ["opencl", "fpga", "gpu"])
-    def test_backends_that_do_not_exist(self, script, backend):
-        assert backend in self.message(script, TVARANT_BACKEND=backend)
+    def test_backends_that_do_not_exist(self, script):
+        assert "gpu" in self.message(script, TVARANT_BACKEND="gpu")
+
+    @pytest.mark.parametrize("backend", ["opencl", "fpga"])
+    def test_opencl_devices_that_do_not_exist(self, script, backend):
+        text = self.message(
+            script, TVARANT_BACKEND=backend, TVARANT_OPENCL_DEVICE="quantum"
+        )
+        assert '"quantum"; there is: platform 0' in text
 
     def test_missing_binary(self, script):
         text = self.message(script, TVARANT_DAEMON="/nonexistent/tvarantd")

@@ -1,24 +1,12 @@
 // copy, fill, arange and zeroing.
 
-// BYTES-sized elements of any type.
-#if BYTES == 1
-typedef uchar element;
-#elif BYTES == 2
-typedef ushort element;
-#elif BYTES == 4
-typedef uint element;
-#elif BYTES == 8
-typedef ulong element;
-#elif BYTES == 16
-typedef ulong2 element;
-#endif
-
 #ifdef BYTES
 #define PER_ITEM 4
 
-__kernel void copy_dense(gptr y, long y_offset, gcptr x, long x_offset, long n) {
-  const long first = (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) +
-                     get_local_id(0);
+__kernel void copy_dense(gptr y, long y_offset, gcptr x, long x_offset,
+                         long n) {
+  const long first =
+      (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) + get_local_id(0);
   __global element* to = (__global element*)(y + y_offset);
   const __global element* from = (const __global element*)(x + x_offset);
   for (int k = 0; k < PER_ITEM; ++k) {
@@ -29,8 +17,8 @@ __kernel void copy_dense(gptr y, long y_offset, gcptr x, long x_offset, long n) 
 
 __kernel void copy_strided(gptr y, long y_offset, View yv, gcptr x,
                            long x_offset, View xv, long n) {
-  const long first = (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) +
-                     get_local_id(0);
+  const long first =
+      (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) + get_local_id(0);
   __global element* to = (__global element*)(y + y_offset);
   const __global element* from = (const __global element*)(x + x_offset);
   for (int k = 0; k < PER_ITEM; ++k) {
@@ -43,10 +31,11 @@ __kernel void copy_strided(gptr y, long y_offset, View yv, gcptr x,
 // along r and written along c. One group of 32 x ROWS items a tile.
 #define TILE 32
 __kernel void copy_transposed(gptr y, long y_offset, gcptr x, long x_offset,
-                              long rows, long columns, long y_row, long x_column,
-                              long y_batch, long x_batch) {
+                              long rows, long columns, long y_row,
+                              long x_column, long y_batch, long x_batch) {
   __local element tile[TILE][TILE + 1];
-  const long r0 = (long)get_group_id(1) * TILE, c0 = (long)get_group_id(0) * TILE;
+  const long r0 = (long)get_group_id(1) * TILE,
+             c0 = (long)get_group_id(0) * TILE;
   __global element* to =
       (__global element*)(y + y_offset) + get_group_id(2) * y_batch;
   const __global element* from =
@@ -74,8 +63,8 @@ static inline void put_bits(__global element* to, long i, long low, long high) {
 #endif
 }
 __kernel void fill_dense(gptr y, long y_offset, long n, long low, long high) {
-  const long first = (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) +
-                     get_local_id(0);
+  const long first =
+      (long)get_group_id(0) * (get_local_size(0) * PER_ITEM) + get_local_id(0);
   __global element* to = (__global element*)(y + y_offset);
   for (int k = 0; k < PER_ITEM; ++k) {
     const long i = first + k * (long)get_local_size(0);

@@ -57,6 +57,22 @@ absl::Status RunOpenClKernel(KernelContext& context,
       return RunAvgPool(context, launch);
     case Kernel::kAvgPoolBackward:
       return RunAvgPoolBackward(context, launch);
+    case Kernel::kIndexSelect:
+      return RunIndexSelect(context, launch);
+    case Kernel::kIndexPick:
+      return RunIndexPick(context, launch);
+    case Kernel::kGather:
+      return RunGather(context, launch);
+    case Kernel::kCat:
+      return RunCat(context, launch);
+    case Kernel::kScatter:
+      return RunScatter(context, launch);
+    case Kernel::kScatterAdd:
+      return RunScatterAdd(context, launch);
+    case Kernel::kIndexPut:
+      return RunIndexPut(context, launch);
+    case Kernel::kEmbeddingBackward:
+      return RunEmbeddingBackward(context, launch);
     default:
       return absl::UnimplementedError(
           absl::StrCat("no OpenCL kernel for ", NameOf(launch.kernel)));

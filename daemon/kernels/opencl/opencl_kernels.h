@@ -57,6 +57,17 @@ absl::Status RunMaxPool(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunAvgPool(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunAvgPoolBackward(KernelContext& context,
                                 const ResolvedLaunch& launch);
+absl::Status RunIndexSelect(KernelContext& context,
+                            const ResolvedLaunch& launch);
+absl::Status RunIndexPick(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunGather(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunCat(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunScatter(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunScatterAdd(KernelContext& context,
+                           const ResolvedLaunch& launch);
+absl::Status RunIndexPut(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunEmbeddingBackward(KernelContext& context,
+                                  const ResolvedLaunch& launch);
 
 // Queues the zeroing of memory.
 absl::Status ZeroMemory(KernelContext& context, cl_mem memory, uint64_t bytes);

@@ -124,6 +124,21 @@ static inline void store_c128(gptr p, long i, double2 v) {
 }
 #endif
 
+// An element of any type that is only moved, by -DBYTES.
+#ifdef BYTES
+#if BYTES == 1
+typedef uchar element;
+#elif BYTES == 2
+typedef ushort element;
+#elif BYTES == 4
+typedef uint element;
+#elif BYTES == 8
+typedef ulong element;
+#elif BYTES == 16
+typedef ulong2 element;
+#endif
+#endif
+
 // An index tensor's element: int32 or int64, by -DINDEX=i32 or i64.
 #ifdef INDEX
 static inline long load_index(gcptr p, long i) {
