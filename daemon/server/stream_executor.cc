@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "proto/base/logging.h"
@@ -240,6 +241,9 @@ absl::Status StreamExecutor::Launch(const LaunchRecord& record) {
             return segment.ok() ? *segment : nullptr;
           },
           [this](uint64_t handle) { return FindProgram(handle); }));
+  if (!synchronous_) {
+    queued_launches_.push_back({record.head.kernel, record.head.program});
+  }
   return device_stream_->Launch(launch);
 }
 
@@ -382,6 +386,22 @@ void StreamExecutor::AddFailure(const ParsedRecord& record,
   session_.board().AddError(stream_);
 }
 
+// The launch that the runtime names, or, where it does not know, none in
+// particular: the last record bounds it.
+ParsedRecord StreamExecutor::FailedLaunch(const absl::Status& status) const {
+  ParsedRecord record{};
+  record.kind = RecordKind::kLaunch;
+  const auto payload = status.GetPayload(kFailedLaunch);
+  size_t number = 0;
+  if (payload.has_value() && absl::SimpleAtoi(std::string(*payload), &number) &&
+      number >= 1 && number <= queued_launches_.size()) {
+    const QueuedLaunch& launch = queued_launches_[number - 1];
+    record.launch.head.kernel = launch.kernel;
+    record.launch.head.program = launch.program;
+  }
+  return record;
+}
+
 void StreamExecutor::Settle() {
   if (synchronous_ || published_sequence_ == current_sequence_) return;
   absl::Status status;
@@ -392,11 +412,9 @@ void StreamExecutor::Settle() {
   });
   done.WaitForNotification();
   if (!status.ok()) {
-    // Which of the records it was is not known; the last one bounds it.
-    ParsedRecord last{};
-    last.kind = RecordKind::kLaunch;
-    AddFailure(last, status);
+    AddFailure(FailedLaunch(status), status);
   }
+  queued_launches_.clear();
   DropReferences();
   session_.board().Publish(stream_, current_sequence_);
   published_sequence_ = current_sequence_;

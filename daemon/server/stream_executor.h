@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
@@ -81,6 +82,7 @@ class StreamExecutor {
   void DropReferences();
   void EnterGate();
   void AddFailure(const ParsedRecord& record, const absl::Status& status);
+  ParsedRecord FailedLaunch(const absl::Status& status) const;
   // Waits for the runtime and publishes what is done.
   void Settle();
   // Sends what has been collected, if anything.
@@ -97,6 +99,12 @@ class StreamExecutor {
 
   uint64_t next_sequence_ = 1;
   uint64_t current_sequence_ = 0;  // of the record that runs
+  // Launches that the device has not finished, to name the one that fails.
+  struct QueuedLaunch {
+    decltype(LaunchRecord::head.kernel) kernel;
+    decltype(LaunchRecord::head.program) program;
+  };
+  std::vector<QueuedLaunch> queued_launches_;
   uint64_t published_sequence_ = 0;
 
   v1::Completion completion_;  // being collected
