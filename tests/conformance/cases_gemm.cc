@@ -1,5 +1,6 @@
 // gemm_bias_act.
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -15,11 +16,28 @@ struct Extents {
   int64_t batch, m, n, k;
 };
 
-constexpr Extents kExtents[] = {
-    {1, 1, 1, 1},    {1, 3, 5, 7},     {1, 1, 17, 33},    {1, 17, 1, 33},
-    {1, 16, 16, 16}, {1, 33, 65, 19},  {2, 3, 4, 5},      {3, 17, 9, 31},
-    {1, 64, 10, 64}, {1, 100, 70, 90}, {1, 0, 5, 3},      {1, 5, 0, 3},
-    {2, 3, 4, 0},    {0, 3, 4, 5},     {1, 130, 140, 150}};
+constexpr Extents kExtents[] = {{1, 1, 1, 1},
+                                {1, 3, 5, 7},
+                                {1, 1, 17, 33},
+                                {1, 17, 1, 33},
+                                {1, 16, 16, 16},
+                                {1, 33, 65, 19},
+                                {2, 3, 4, 5},
+                                {3, 17, 9, 31},
+                                {1, 64, 10, 64},
+                                {1, 100, 70, 90},
+                                {1, 0, 5, 3},
+                                {1, 5, 0, 3},
+                                {2, 3, 4, 0},
+                                {0, 3, 4, 5},
+                                {1, 130, 140, 150},
+                                // Few rows or columns, long sums, whole tiles.
+                                {1, 3, 40, 1100},
+                                {2, 20, 12, 1500},
+                                {1, 70, 2, 600},
+                                {1, 1, 300, 400},
+                                {1, 128, 192, 72},
+                                {2, 136, 72, 128}};
 
 enum class Bias { kNone, kRow, kFull };
 
@@ -76,7 +94,8 @@ absl::Status RunGemm(Backend& backend, const std::string& name, DType dtype,
     if (bias != Bias::kNone) launch.src.push_back(&added);
     RETURN_IF_ERROR(backend.Run(launch));
     // The absolute part grows with the sum: |terms| <= 1 each.
-    const Real scale = 4 + std::sqrt(static_cast<Real>(e.k)) * 4;
+    const Real terms = static_cast<Real>(e.k);
+    const Real scale = 4 + std::max(std::sqrt(terms) * 4, terms / 4);
     const std::vector<Real> a_values = a.Values(), b_values = b.Values();
     const auto want = [&](int64_t i) {
       const int64_t row = i / e.n, column = i % e.n;  // row: of all batches

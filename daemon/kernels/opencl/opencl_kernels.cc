@@ -73,6 +73,8 @@ absl::Status RunOpenClKernel(KernelContext& context,
       return RunIndexPut(context, launch);
     case Kernel::kEmbeddingBackward:
       return RunEmbeddingBackward(context, launch);
+    case Kernel::kGemm:
+      return RunGemm(context, launch);
     default:
       return absl::UnimplementedError(
           absl::StrCat("no OpenCL kernel for ", NameOf(launch.kernel)));

@@ -68,6 +68,7 @@ absl::Status RunScatterAdd(KernelContext& context,
 absl::Status RunIndexPut(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunEmbeddingBackward(KernelContext& context,
                                   const ResolvedLaunch& launch);
+absl::Status RunGemm(KernelContext& context, const ResolvedLaunch& launch);
 
 // Queues the zeroing of memory.
 absl::Status ZeroMemory(KernelContext& context, cl_mem memory, uint64_t bytes);
