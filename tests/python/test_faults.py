@@ -202,13 +202,15 @@ import os, signal, threading, time, torch
 import torch_tvarant
 x = torch.randn(1024, 1024, device="tvarant")
 pid = torch_tvarant._C.daemon_pid()
-threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
-start = time.monotonic()
+def kill():
+    global died
+    died = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+threading.Timer(0.3, kill).start()
 try:
     while True:
         y = x @ x
         torch.tvarant.synchronize()
-        died = time.monotonic()
 except RuntimeError as error:
     print("lost:", str(error).splitlines()[0])
     print("after", time.monotonic() - died < 2.0)

@@ -49,9 +49,11 @@ TEST_F(ConnectionTest, SaysWhatIsWrongWithABackend) {
   EXPECT_NE(Error().message().find("use sim, opencl or fpga"),
             std::string::npos);
   EXPECT_EQ(Error().code(), client::Code::kInvalidArgument);
-  for (const char* later : {"opencl", "fpga"}) {
-    setenv("TVARANT_BACKEND", later, 1);
-    EXPECT_EQ(Error().code(), client::Code::kUnimplemented);
+  // These are known: what is missing here is only the daemon.
+  for (const char* known : {"sim", "opencl", "fpga"}) {
+    setenv("TVARANT_BACKEND", known, 1);
+    EXPECT_NE(Error().message().find("no tvarantd found"), std::string::npos)
+        << known;
   }
 }
 

@@ -15,8 +15,8 @@ typedef struct {
   long c_row, c_col, c_batch;
   long d_row, d_col, d_batch;
   long batch;
-  long splits;       // parts of k, each with sums of its own
-  long split_k;      // extent of a part
+  long splits;   // parts of k, each with sums of its own
+  long split_k;  // extent of a part
   long tiles_m, tiles_n;
 } Gemm;
 
@@ -43,8 +43,7 @@ static inline SUM activate(SUM x) {
   return (SUM)0.5 * x * (1 + erf(x * (SUM)0.70710678118654752440));
 #elif ACT == 4
   const SUM cubic = (SUM)0.044715 * x * x * x;
-  return (SUM)0.5 * x *
-         (1 + tanh((SUM)0.79788456080286535588 * (x + cubic)));
+  return (SUM)0.5 * x * (1 + tanh((SUM)0.79788456080286535588 * (x + cubic)));
 #else
   return x;
 #endif
@@ -63,8 +62,7 @@ static inline void finish(const Gemm* g, gptr c, gcptr d, long item, long row,
                           long col, SUM x, SUM alpha, SUM beta) {
   x = finished(x, alpha, beta, d,
                item * g->d_batch + row * g->d_row + col * g->d_col);
-  STORE(TC, c, item * g->c_batch + row * g->c_row + col * g->c_col,
-        (ACC(TC))x);
+  STORE(TC, c, item * g->c_batch + row * g->c_row + col * g->c_col, (ACC(TC))x);
 }
 
 // Where a kernel that computes one part of k leaves its sums.

@@ -22,70 +22,68 @@
 
 // Rows are those of a or the columns of b. Rows beyond the end repeat the last
 // ones, since their sums go nowhere; beyond the end of k there are zeros.
-#define TILE_FUNCTIONS(X, T, TILE, COUNT, PITCH, ALONG_K)                   \
-  static inline int in_row_##X(int lid, int v) {                            \
-    const int i = lid + v * ITEMS;                                          \
-    return ALONG_K ? i / (TILE_K / VECTOR) : i % (TILE / VECTOR) * VECTOR;  \
-  }                                                                         \
-  static inline int in_k_##X(int lid, int v) {                              \
-    const int i = lid + v * ITEMS;                                          \
-    return ALONG_K ? i % (TILE_K / VECTOR) * VECTOR : i / (TILE / VECTOR);  \
-  }                                                                         \
-  static inline void start_##X(gcptr p, long row0, long rows, long k0,      \
-                               long row_stride, long k_stride, int lid,     \
-                               const __global MEM(T) * *from) {             \
-    UNROLL for (int v = 0; v < COUNT / VECTOR; ++v) {                       \
-      const long row =                                                      \
-          min(row0 + in_row_##X(lid, v), rows - (ALONG_K ? 1 : VECTOR));    \
-      from[v] = (const __global MEM(T)*)p + row * row_stride +              \
-                (k0 + in_k_##X(lid, v)) * k_stride;                         \
-    }                                                                       \
-  }                                                                         \
-  static inline void fetch_##X(const __global MEM(T) * *from, long step,    \
-                               SUM* out) {                                  \
-    UNROLL for (int v = 0; v < COUNT / VECTOR; ++v) {                       \
-      TILE_LOAD(T, from[v], out + v * VECTOR);                              \
-      from[v] += step;                                                      \
-    }                                                                       \
-  }                                                                         \
-  static inline void fetch_last_##X(const __global MEM(T) * *from,          \
-                                    int left, long k_stride, int lid,       \
-                                    SUM* out) {                             \
-    UNROLL for (int v = 0; v < COUNT / VECTOR; ++v) {                       \
-      UNROLL for (int e = 0; e < VECTOR; ++e) {                             \
-        const int k = in_k_##X(lid, v) + (ALONG_K ? e : 0);                 \
-        out[v * VECTOR + e] =                                               \
-            k < left ? (SUM)LOAD(T, (gcptr)from[v],                         \
-                                 ALONG_K ? e * k_stride : e)                \
-                     : 0;                                                   \
-      }                                                                     \
-    }                                                                       \
-  }                                                                         \
-  static inline void stash_##X(__local SUM* tile, int lid, const SUM* in) { \
-    UNROLL for (int v = 0; v < COUNT / VECTOR; ++v) {                       \
-      if (!ALONG_K && VECTOR == 4) {                                        \
-        *(__local SUM4*)(tile + in_k_##X(lid, v) * PITCH +                  \
-                         in_row_##X(lid, v)) =                              \
-            (SUM4)(in[v * VECTOR], in[v * VECTOR + VECTOR / 4],             \
-                   in[v * VECTOR + VECTOR / 2],                             \
-                   in[v * VECTOR + VECTOR / 4 * 3]);                        \
-        continue;                                                           \
-      }                                                                     \
-      UNROLL for (int e = 0; e < VECTOR; ++e) {                             \
-        const int r = in_row_##X(lid, v) + (ALONG_K ? 0 : e);               \
-        const int k = in_k_##X(lid, v) + (ALONG_K ? e : 0);                 \
-        tile[k * PITCH + r] = in[v * VECTOR + e];                           \
-      }                                                                     \
-    }                                                                       \
+#define TILE_FUNCTIONS(X, T, TILE, COUNT, PITCH, ALONG_K)                      \
+  static inline int in_row_##X(int lid, int v) {                               \
+    const int i = lid + v * ITEMS;                                             \
+    return ALONG_K ? i / (TILE_K / VECTOR) : i % (TILE / VECTOR) * VECTOR;     \
+  }                                                                            \
+  static inline int in_k_##X(int lid, int v) {                                 \
+    const int i = lid + v * ITEMS;                                             \
+    return ALONG_K ? i % (TILE_K / VECTOR) * VECTOR : i / (TILE / VECTOR);     \
+  }                                                                            \
+  static inline void start_##X(gcptr p, long row0, long rows, long k0,         \
+                               long row_stride, long k_stride, int lid,        \
+                               const __global MEM(T) * *from) {                \
+    UNROLL for (int v = 0; v < COUNT / VECTOR; ++v) {                          \
+      const long row =                                                         \
+          min(row0 + in_row_##X(lid, v), rows - (ALONG_K ? 1 : VECTOR));       \
+      from[v] = (const __global MEM(T)*)p + row * row_stride +                 \
+                (k0 + in_k_##X(lid, v)) * k_stride;                            \
+    }                                                                          \
+  }                                                                            \
+  static inline void fetch_##X(const __global MEM(T) * *from, long step,       \
+                               SUM* out) {                                     \
+    UNROLL for (int v = 0; v < COUNT / VECTOR; ++v) {                          \
+      TILE_LOAD(T, from[v], out + v * VECTOR);                                 \
+      from[v] += step;                                                         \
+    }                                                                          \
+  }                                                                            \
+  static inline void fetch_last_##X(const __global MEM(T) * *from, int left,   \
+                                    long k_stride, int lid, SUM* out) {        \
+    UNROLL for (int v = 0; v < COUNT / VECTOR; ++v) {                          \
+      UNROLL for (int e = 0; e < VECTOR; ++e) {                                \
+        const int k = in_k_##X(lid, v) + (ALONG_K ? e : 0);                    \
+        out[v * VECTOR + e] = k < left ? (SUM)LOAD(T, (gcptr)from[v],          \
+                                                   ALONG_K ? e * k_stride : e) \
+                                       : 0;                                    \
+      }                                                                        \
+    }                                                                          \
+  }                                                                            \
+  static inline void stash_##X(__local SUM* tile, int lid, const SUM* in) {    \
+    UNROLL for (int v = 0; v < COUNT / VECTOR; ++v) {                          \
+      if (!ALONG_K && VECTOR == 4) {                                           \
+        *(__local SUM4*)(tile + in_k_##X(lid, v) * PITCH +                     \
+                         in_row_##X(lid, v)) =                                 \
+            (SUM4)(in[v * VECTOR], in[v * VECTOR + VECTOR / 4],                \
+                   in[v * VECTOR + VECTOR / 2],                                \
+                   in[v * VECTOR + VECTOR / 4 * 3]);                           \
+        continue;                                                              \
+      }                                                                        \
+      UNROLL for (int e = 0; e < VECTOR; ++e) {                                \
+        const int r = in_row_##X(lid, v) + (ALONG_K ? 0 : e);                  \
+        const int k = in_k_##X(lid, v) + (ALONG_K ? e : 0);                    \
+        tile[k * PITCH + r] = in[v * VECTOR + e];                              \
+      }                                                                        \
+    }                                                                          \
   }
 #if VECTOR == 4
-#define TILE_LOAD(T, p, out)                                              \
-  do {                                                                    \
-    const TV_CAT(vec4_, T) x = *(const __global TV_CAT(vec4_, T)*)(p);    \
-    (out)[0] = (SUM)TV_CAT(unpack_, T)(x.s0);                             \
-    (out)[1] = (SUM)TV_CAT(unpack_, T)(x.s1);                             \
-    (out)[2] = (SUM)TV_CAT(unpack_, T)(x.s2);                             \
-    (out)[3] = (SUM)TV_CAT(unpack_, T)(x.s3);                             \
+#define TILE_LOAD(T, p, out)                                           \
+  do {                                                                 \
+    const TV_CAT(vec4_, T) x = *(const __global TV_CAT(vec4_, T)*)(p); \
+    (out)[0] = (SUM)TV_CAT(unpack_, T)(x.s0);                          \
+    (out)[1] = (SUM)TV_CAT(unpack_, T)(x.s1);                          \
+    (out)[2] = (SUM)TV_CAT(unpack_, T)(x.s2);                          \
+    (out)[3] = (SUM)TV_CAT(unpack_, T)(x.s3);                          \
   } while (0)
 #else
 #define TILE_LOAD(T, p, out) (out)[0] = (SUM)LOAD(T, (gcptr)(p), 0)
@@ -98,8 +96,8 @@ static inline void multiply(const __local SUM* a, const __local SUM* b,
   UNROLL for (int k = 0; k < TILE_K; ++k) {
     SUM x[ITEM_M], y[ITEM_N];
     _Pragma("unroll") for (int i = 0; i < ITEM_M / 4; ++i) {
-      const SUM4 v = *(const __local SUM4*)(a + k * PITCH_A +
-                                            i * (4 * TILE_M / ITEM_M));
+      const SUM4 v =
+          *(const __local SUM4*)(a + k * PITCH_A + i * (4 * TILE_M / ITEM_M));
       x[i * 4] = v.s0, x[i * 4 + 1] = v.s1, x[i * 4 + 2] = v.s2,
             x[i * 4 + 3] = v.s3;
     }
@@ -199,14 +197,14 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_tile(
         TV_CAT(vec4_, TC) x;
         const long d_at = item * g.d_batch + row * g.d_row + col * g.d_col;
         gcptr bias = d + d_offset;
-        x.s0 = TV_CAT(pack_, TC)((ACC(TC))finished(sums[i][j], alpha, beta,
-                                                   bias, d_at));
+        x.s0 = TV_CAT(
+            pack_, TC)((ACC(TC))finished(sums[i][j], alpha, beta, bias, d_at));
         x.s1 = TV_CAT(pack_, TC)((ACC(TC))finished(sums[i][j + 1], alpha, beta,
                                                    bias, d_at + g.d_col));
-        x.s2 = TV_CAT(pack_, TC)((ACC(TC))finished(
-            sums[i][j + 2], alpha, beta, bias, d_at + 2 * g.d_col));
-        x.s3 = TV_CAT(pack_, TC)((ACC(TC))finished(
-            sums[i][j + 3], alpha, beta, bias, d_at + 3 * g.d_col));
+        x.s2 = TV_CAT(pack_, TC)((ACC(TC))finished(sums[i][j + 2], alpha, beta,
+                                                   bias, d_at + 2 * g.d_col));
+        x.s3 = TV_CAT(pack_, TC)((ACC(TC))finished(sums[i][j + 3], alpha, beta,
+                                                   bias, d_at + 3 * g.d_col));
         *(__global TV_CAT(vec4_, TC)*)((__global MEM(TC)*)(c + c_offset) +
                                        item * g.c_batch + row * g.c_row + col) =
             x;

@@ -1,8 +1,8 @@
-// bfloat16 and float16 products on Hopper's tensor cores: the tensor copy engine
-// (TMA) brings tiles of 64 elements of k into a ring in local memory, two
-// warpgroups multiply them (wgmma), each with the sums of 64 rows in registers.
-// A group takes one tile after the other, so that the next tile's copies run
-// while a tile is written.
+// bfloat16 and float16 products on Hopper's tensor cores: the tensor copy
+// engine (TMA) brings tiles of 64 elements of k into a ring in local memory,
+// two warpgroups multiply them (wgmma), each with the sums of 64 rows in
+// registers. A group takes one tile after the other, so that the next tile's
+// copies run while a tile is written.
 //
 // NVIDIA's OpenCL compiles for sm_90 without these instructions. They stand
 // here as comments behind @@ (one line each), and become code when the host
@@ -156,10 +156,9 @@ static inline ulong operand_at(uint at) {
 #define B_STEP (B_ALONG_K ? 32 : 2048)
 
 static inline void multiply_16(float* x, ulong a, ulong b, uint add) {
-  __asm__ volatile("//@@ " PREDICATE
-                   "wgmma.mma_async.sync.aligned." SHAPE ".f32." IN_TYPE
-                   "." IN_TYPE " {" REGISTERS "}, " AFTER_SUMS ", " A_TURNED
-                   ", " B_TURNED "; }"
+  __asm__ volatile("//@@ " PREDICATE "wgmma.mma_async.sync.aligned." SHAPE
+                   ".f32." IN_TYPE "." IN_TYPE " {" REGISTERS "}, " AFTER_SUMS
+                   ", " A_TURNED ", " B_TURNED "; }"
                    : OPERANDS(x)
                    : "l"(a), "l"(b), "r"(add)
                    : "memory");
@@ -329,9 +328,8 @@ gemm_wgmma(gptr c, long c_offset, gcptr a, long a_offset, gcptr b,
             _Pragma("unroll") for (int j = 0; j < BLOCK_N / 8; ++j) {
               const long col = first_col + j * 8;
               if (col < g.n) {
-                const float y =
-                    finished(x[j * 4 + i * 2], alpha, beta, d + d_offset,
-                             d_at + col * g.d_col);
+                const float y = finished(x[j * 4 + i * 2], alpha, beta,
+                                         d + d_offset, d_at + col * g.d_col);
 #if PAIRS
                 const float z =
                     finished(x[j * 4 + i * 2 + 1], alpha, beta, d + d_offset,

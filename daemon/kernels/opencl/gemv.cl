@@ -80,9 +80,9 @@ __kernel void gemv_along_k(gptr c, long c_offset, gcptr a, long a_offset,
           }
 #else
           UNROLL for (int e = 0; e < VECTOR; ++e) {
-            x[r] = MUL_ADD((SUM)LOAD(TA, a, r * g.a_row +
-                                                (k + u * step + e) * g.a_k),
-                           y[u][e], x[r]);
+            x[r] = MUL_ADD(
+                (SUM)LOAD(TA, a, r * g.a_row + (k + u * step + e) * g.a_k),
+                y[u][e], x[r]);
           }
 #endif
         }
@@ -143,8 +143,7 @@ __kernel void gemv_along_n(gptr c, long c_offset, gcptr a, long a_offset,
       }
       UNROLL for (int u = 0; u < 4; ++u) {
         UNROLL for (int r = 0; r < ROWS; ++r) {
-          const SUM v =
-              (SUM)LOAD(TA, a, r * g.a_row + (k + u * parts) * g.a_k);
+          const SUM v = (SUM)LOAD(TA, a, r * g.a_row + (k + u * parts) * g.a_k);
           UNROLL for (int e = 0; e < VECTOR; ++e) {
             x[r][e] = MUL_ADD(v, y[u][e], x[r][e]);
           }
@@ -166,8 +165,8 @@ __kernel void gemv_along_n(gptr c, long c_offset, gcptr a, long a_offset,
       for (long k = k_begin + mine; col + e < g.n && k < k_end; k += parts) {
         const SUM y = (SUM)LOAD(TB, b, k * g.b_k + (col + e) * g.b_col);
         UNROLL for (int r = 0; r < ROWS; ++r) {
-          x[r][e] = MUL_ADD((SUM)LOAD(TA, a, r * g.a_row + k * g.a_k), y,
-                            x[r][e]);
+          x[r][e] =
+              MUL_ADD((SUM)LOAD(TA, a, r * g.a_row + k * g.a_k), y, x[r][e]);
         }
       }
     }

@@ -70,7 +70,7 @@ class DeviceProperties(NamedTuple):
     runtime: str  # "sim" or "opencl"
     vendor: str
     driver_version: str
-    instruction_set: str  # of the simulator's kernels
+    instruction_set: str  # "avx2"; "OpenCL 3.0 ...": what kernels are built for
     daemon_version: str
     total_memory: int
     max_segment: int
@@ -159,7 +159,7 @@ def get_device_capability(device: Device = None) -> tuple[int, int]:
 
 def get_arch_list() -> list[str]:
     """Runtimes that this build can use."""
-    return ["sim"]
+    return ["sim", "opencl"]
 
 
 def can_device_access_peer(device: Device, peer_device: Device) -> bool:
