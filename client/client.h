@@ -4,15 +4,18 @@
 // needs this header, proto/wire/launch_params.h, proto/ops/*.h and the library.
 //
 // Example:
-//   using namespace tvarant::client;
-//   auto session = Session::Connect({.endpoint =
-//   "unix:/run/tvarant/tvarant.sock"}); if (!session.ok()) {
-//   puts(session.status().message().c_str()); return 1; } auto segment =
-//   session.value()->CreateSegment(1 << 20, nullptr); auto stream =
-//   session.value()->CreateStream(); stream.value()->Upload(segment.value(), 0,
-//   data, bytes); stream.value()->Launch(params);               // returns at
-//   once Status status = stream.value()->Download(segment.value(), 0, out,
-//   bytes);
+//
+//   auto session = client::Session::Connect({.endpoint = "unix:/run/t.sock"});
+//   if (!session.ok()) return puts(session.status().message().c_str());
+//
+//   auto segment = session.value()->CreateSegment(1 << 20, nullptr);
+//   auto stream = session.value()->CreateStream();
+//
+//   stream.value()->Upload(segment.value(), 0, data, bytes);
+//
+//   stream.value()->Launch(params);  // returns at once
+//
+//   Status status = stream.value()->Download(segment.value(), 0, out, bytes);
 //
 // Launches, uploads and events never wait for the daemon: ids and sequence
 // numbers are made here, records go out in batches. What fails on the device
@@ -138,6 +141,17 @@ struct Counters {
 
 class Session;
 
+// Host memory that the daemon reads and writes in place, as pinned memory of
+// other devices. Page-aligned, zeroed. Stays valid when the session ends, then
+// as ordinary memory; a forked child has a copy of its own. Thread-safe.
+class HostMemory {
+ public:
+  virtual ~HostMemory() = default;  // queued work may still use it
+  virtual void* data() const = 0;
+  virtual uint64_t size_bytes() const = 0;
+  virtual bool usable() const = 0;  // its session is alive, and of this process
+};
+
 // An in-order queue of the device. Thread-safe.
 class Stream {
  public:
@@ -158,6 +172,18 @@ class Stream {
   // Segment -> host bytes, after all that was queued before. Waits.
   virtual Status Download(uint64_t segment, uint64_t offset_bytes, void* data,
                           uint64_t bytes) = 0;
+
+  // The same with memory of this stream's session, with no copy on the way.
+  // The bytes of an upload must stay as they are until the stream has passed
+  // the number. INVALID_ARGUMENT for memory of another session, or a range
+  // outside it.
+  virtual Result<uint64_t> UploadFrom(uint64_t segment, uint64_t offset_bytes,
+                                      const HostMemory& memory,
+                                      uint64_t memory_offset_bytes,
+                                      uint64_t bytes) = 0;
+  virtual Status DownloadTo(uint64_t segment, uint64_t offset_bytes,
+                            HostMemory& memory, uint64_t memory_offset_bytes,
+                            uint64_t bytes) = 0;
 
   virtual Result<uint64_t> CopyBytes(uint64_t dst_segment,
                                      uint64_t dst_offset_bytes,
@@ -214,6 +240,12 @@ class Session {
   // Frees segments when the work queued so far on all streams has passed.
   // Doesn't wait for that. The caller unmaps.
   virtual Status ReleaseSegments(const uint64_t* segments, int count) = 0;
+
+  // One round trip; making it known to the device takes a while, so keep it.
+  // FAILED_PRECONDITION without shared memory (a remote daemon),
+  // RESOURCE_EXHAUSTED beyond a limit.
+  virtual Result<std::shared_ptr<HostMemory>> CreateHostMemory(
+      uint64_t size_bytes) = 0;
 
   virtual Result<std::shared_ptr<Stream>> CreateStream(
       bool high_priority = false) = 0;

@@ -64,6 +64,26 @@ class StreamImpl : public Stream {
     return status;
   }
 
+  Result<uint64_t> UploadFrom(uint64_t segment, uint64_t offset_bytes,
+                              const HostMemory& memory,
+                              uint64_t memory_offset_bytes,
+                              uint64_t bytes) override {
+    TVARANT_REFUSE_IN_CHILD();
+    return client::UploadFrom(*state_, *core_, segment, offset_bytes, memory,
+                              memory_offset_bytes, bytes);
+  }
+
+  Status DownloadTo(uint64_t segment, uint64_t offset_bytes, HostMemory& memory,
+                    uint64_t memory_offset_bytes, uint64_t bytes) override {
+    TVARANT_REFUSE_IN_CHILD();
+    const Status status =
+        client::DownloadTo(*state_, *core_, segment, offset_bytes, memory,
+                           memory_offset_bytes, bytes);
+    if (status.code() == Code::kInvalidArgument) return status;
+    TVARANT_RETURN_IF_ERROR(core_->inbox().TakeFailure());
+    return status;
+  }
+
   Result<uint64_t> CopyBytes(uint64_t dst_segment, uint64_t dst_offset_bytes,
                              uint64_t src_segment, uint64_t src_offset_bytes,
                              uint64_t bytes) override {
@@ -191,6 +211,15 @@ class SessionImpl : public Session {
     return state_->ReleaseSegments(segments, count);
   }
 
+  Result<std::shared_ptr<HostMemory>> CreateHostMemory(
+      uint64_t size_bytes) override {
+    TVARANT_REFUSE_IN_CHILD();
+    Result<std::shared_ptr<HostBlock>> block =
+        state_->CreateHostMemory(size_bytes);
+    if (!block.ok()) return block.status();
+    return std::shared_ptr<HostMemory>(std::move(block.value()));
+  }
+
   Result<std::shared_ptr<Stream>> CreateStream(bool high_priority) override {
     TVARANT_REFUSE_IN_CHILD();
     Result<std::shared_ptr<StreamCore>> core =
@@ -231,7 +260,10 @@ class SessionImpl : public Session {
     return to;
   }
 
-  void ForkChild() override { state_->context().fork.MarkChild(); }
+  void ForkChild() override {
+    state_->context().fork.MarkChild();
+    state_->host_blocks().MakePrivate();
+  }
 
  private:
   std::shared_ptr<SessionState> state_;

@@ -255,9 +255,8 @@ Result<StagingRing*> SessionState::Staging(uint64_t bytes) {
   return ring.get();
 }
 
-Result<std::unique_ptr<StagingRing>> SessionState::MakeStaging(
-    uint64_t size_bytes) {
-  const uint64_t handle = NewHandle();
+Result<base::UniqueFd> SessionState::ReceiveStaging(uint64_t handle,
+                                                    uint64_t size_bytes) {
   v1::CreateStagingRequest request;
   request.set_staging(handle);
   request.set_size_bytes(size_bytes);
@@ -268,7 +267,33 @@ Result<std::unique_ptr<StagingRing>> SessionState::MakeStaging(
     side_->Forget(handle);
     return status;
   }
-  Result<base::UniqueFd> fd = side_->Take(handle, context_.life);
+  return side_->Take(handle, context_.life);
+}
+
+Result<std::shared_ptr<HostBlock>> SessionState::CreateHostMemory(
+    uint64_t size_bytes) {
+  if (side_ == nullptr) {
+    return Status(Code::kFailedPrecondition,
+                  "there is no shared memory with this daemon");
+  }
+  const uint64_t handle = NewHandle();
+  Result<base::UniqueFd> fd = ReceiveStaging(handle, size_bytes);
+  if (!fd.ok()) return fd.status();
+  Result<std::shared_ptr<HostBlock>> block = HostBlock::Map(
+      shared_from_this(), handle, std::move(fd.value()), size_bytes);
+  if (!block.ok()) {
+    (void)ReleaseSegments(&handle, 1);
+  } else if (!host_blocks_.Add(block.value().get())) {
+    return Status(Code::kResourceExhausted,
+                  "the session has as many blocks of host memory as it may");
+  }
+  return block;
+}
+
+Result<std::unique_ptr<StagingRing>> SessionState::MakeStaging(
+    uint64_t size_bytes) {
+  const uint64_t handle = NewHandle();
+  Result<base::UniqueFd> fd = ReceiveStaging(handle, size_bytes);
   if (!fd.ok()) return fd.status();
   Result<void*> mapped = MapSealed(fd.value().get(), size_bytes, nullptr);
   if (!mapped.ok()) return mapped.status();

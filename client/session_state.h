@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/client.h"
+#include "client/host_memory.h"
 #include "client/session_context.h"
 #include "client/side_connection.h"
 #include "client/staging_ring.h"
@@ -22,7 +23,7 @@
 namespace tvarant::client {
 
 // Thread-safe.
-class SessionState {
+class SessionState : public std::enable_shared_from_this<SessionState> {
  public:
   static Result<std::shared_ptr<SessionState>> Connect(
       const ConnectOptions& options);
@@ -55,6 +56,9 @@ class SessionState {
   // must go by messages.
   Result<StagingRing*> Staging(uint64_t bytes);
 
+  Result<std::shared_ptr<HostBlock>> CreateHostMemory(uint64_t size_bytes);
+  HostBlockList& host_blocks() { return host_blocks_; }
+
   // Where an event was recorded last.
   struct EventPoint {
     std::shared_ptr<StreamCore> stream;  // null: nowhere, or long passed
@@ -75,6 +79,8 @@ class SessionState {
   Status AfterCall(Status status);
   void OnDaemonEnd();
   void CancelStreams();
+  // Memory of the daemon for bytes of ours, under a new handle.
+  Result<base::UniqueFd> ReceiveStaging(uint64_t handle, uint64_t size_bytes);
   Result<std::unique_ptr<StagingRing>> MakeStaging(uint64_t size_bytes);
 
   SessionContext context_;
@@ -92,6 +98,8 @@ class SessionState {
   base::Mutex staging_mutex_;
   std::unique_ptr<StagingRing> small_staging_ ABSL_GUARDED_BY(staging_mutex_);
   std::unique_ptr<StagingRing> large_staging_ ABSL_GUARDED_BY(staging_mutex_);
+
+  HostBlockList host_blocks_;
 
   base::Mutex events_mutex_;
   std::unordered_map<uint64_t, EventPoint> events_

@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 
+#include "client/host_memory.h"
 #include "client/status_macros.h"
 #include "proto/base/checked_math.h"
 #include "proto/wire/record.h"
@@ -176,7 +177,58 @@ Status DownloadByMessages(SessionContext& context, StreamCore& stream,
   return Status(Code::kInternal, "the daemon did not answer a read");
 }
 
+// Queues a copy between a segment and host memory of the session.
+Result<uint64_t> QueueDirect(SessionState& session, StreamCore& stream,
+                             RecordKind kind, uint64_t segment,
+                             uint64_t offset_bytes, const HostMemory& memory,
+                             uint64_t memory_offset_bytes, uint64_t bytes) {
+  TVARANT_RETURN_IF_ERROR(CheckRange(offset_bytes, memory.data(), bytes));
+  TVARANT_RETURN_IF_ERROR(
+      CheckRange(memory_offset_bytes, memory.data(), bytes));
+  if (memory_offset_bytes + bytes > memory.size_bytes()) {
+    return Status(Code::kInvalidArgument,
+                  "the range is not inside the host memory");
+  }
+  const auto& block = static_cast<const HostBlock&>(memory);
+  if (!block.IsOf(session)) {
+    return Status(Code::kInvalidArgument,
+                  "the host memory belongs to another session");
+  }
+  if (bytes == 0) return stream.last_sequence();
+  return stream.Transfer(kind, {.handle = segment,
+                                .offset_bytes = offset_bytes,
+                                .handle2 = block.handle(),
+                                .offset2_bytes = memory_offset_bytes,
+                                .bytes = bytes});
+}
+
 }  // namespace
+
+Result<uint64_t> UploadFrom(SessionState& session, StreamCore& stream,
+                            uint64_t segment, uint64_t offset_bytes,
+                            const HostMemory& memory,
+                            uint64_t memory_offset_bytes, uint64_t bytes) {
+  const Result<uint64_t> sequence =
+      QueueDirect(session, stream, RecordKind::kUploadStaged, segment,
+                  offset_bytes, memory, memory_offset_bytes, bytes);
+  if (!sequence.ok()) return sequence;
+  Count(session.context().counters.uploaded_bytes, bytes);
+  return sequence;
+}
+
+Status DownloadTo(SessionState& session, StreamCore& stream, uint64_t segment,
+                  uint64_t offset_bytes, const HostMemory& memory,
+                  uint64_t memory_offset_bytes, uint64_t bytes) {
+  const Result<uint64_t> sequence =
+      QueueDirect(session, stream, RecordKind::kDownloadStaged, segment,
+                  offset_bytes, memory, memory_offset_bytes, bytes);
+  if (!sequence.ok()) return sequence.status();
+  TVARANT_RETURN_IF_ERROR(stream.Send());
+  const bool count = stream.completed() < sequence.value();
+  TVARANT_RETURN_IF_ERROR(stream.WaitDone(sequence.value(), count));
+  Count(session.context().counters.downloaded_bytes, bytes);
+  return Status();
+}
 
 Result<uint64_t> Upload(SessionState& session,
                         const std::shared_ptr<StreamCore>& stream,

@@ -72,9 +72,13 @@ machine() {
     'import sys, torch; print(sys.version.split()[0], torch.__version__)'
 }
 
-# NVIDIA's driver is at times there without being named to the OpenCL loader.
+# NVIDIA's driver is at times there without being named to the OpenCL loader,
+# even where another driver is.
 name_the_driver() {
-  if compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null; then return; fi
+  if [[ -n ${OCL_ICD_VENDORS:-} ]] ||
+    grep -qs nvidia /etc/OpenCL/vendors/*.icd; then
+    return
+  fi
   local library
   library="$({
     ldconfig -p | awk '/libnvidia-opencl\.so\.1/ { print $NF }'

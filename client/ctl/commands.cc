@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -189,11 +190,14 @@ class Commands {
     if (!got.ok()) return Fail(got.status());
     if (settings_.json) return Json(got.value());
     std::vector<std::vector<std::string>> rows = {
-        {"KEY", "SIZE", "USES", "NAME"}};
+        {"NAME", "SIZE", "USED", "KEY"}};
     for (const auto& entry : got.value().entries()) {
-      rows.push_back({entry.key(),
+      rows.push_back({entry.name(),
                       Bytes(static_cast<double>(entry.size_bytes())),
-                      std::to_string(entry.uses()), entry.name()});
+                      Duration(static_cast<double>(std::max<int64_t>(
+                          0, std::time(nullptr) - entry.last_used_s()))) +
+                          " ago",
+                      entry.key()});
     }
     Print(rows.size() > 1 ? Table(rows) : "no compiled kernels\n");
     return 0;

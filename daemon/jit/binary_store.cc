@@ -203,12 +203,14 @@ std::vector<BinaryStore::Entry> BinaryStore::List() const {
   return entries;
 }
 
-int64_t BinaryStore::Clear() const {
-  int64_t removed = 0;
+BinaryStore::Cleared BinaryStore::Clear() const {
+  Cleared cleared;
   for (const Entry& entry : List()) {
-    removed += ::unlink(PathOf(entry.key).c_str()) == 0;
+    if (::unlink(PathOf(entry.key).c_str()) != 0) continue;
+    ++cleared.entries;
+    cleared.bytes += entry.bytes;
   }
-  return removed;
+  return cleared;
 }
 
 void BinaryStore::Shrink() const {

@@ -50,8 +50,12 @@ class BinaryStore {
   };
   // Most recently used first.
   std::vector<Entry> List() const;
-  // How many entries were removed.
-  int64_t Clear() const;
+  struct Cleared {
+    uint64_t entries = 0;
+    uint64_t bytes = 0;
+  };
+  // What was removed.
+  Cleared Clear() const;
 
   const std::string& folder() const { return folder_; }
 

@@ -114,7 +114,10 @@ TEST_F(BinaryStoreTest, ListsAndClears) {
   ASSERT_TRUE(store->Save("a", "1").ok());
   ASSERT_TRUE(store->Save("b", "22").ok());
   EXPECT_EQ(store->List().size(), 2u);
-  EXPECT_EQ(store->Clear(), 2);
+  const uint64_t stored = store->List()[0].bytes + store->List()[1].bytes;
+  const BinaryStore::Cleared cleared = store->Clear();
+  EXPECT_EQ(cleared.entries, 2u);
+  EXPECT_EQ(cleared.bytes, stored);
   EXPECT_TRUE(store->List().empty());
 }
 

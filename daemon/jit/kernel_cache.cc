@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/jit/cl_status.h"
@@ -57,6 +58,16 @@ void LogBuildFailure(const std::string& name, const std::string& options,
     spdlog::error("event=kernel_build_log line={}",
                   base::LogValue(std::string(line)));
   }
+}
+
+// Of an entry on disk: the name is for whoever lists the cache.
+std::string StoreKey(const std::string& name, const std::string& key) {
+  constexpr size_t kMaxName = 48;
+  std::string text = name.substr(0, kMaxName);
+  for (char& c : text) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return absl::StrCat(text, "-", key);
 }
 
 class Stopwatch {
@@ -141,7 +152,7 @@ absl::StatusOr<ClHandle<cl_program>> KernelCache::Build(
     const std::string& name, const std::string& key, const std::string& source,
     const std::string& options, const BinaryPatch* patch, bool* from_store) {
   if (store_ != nullptr) {
-    if (const auto binary = store_->Load(key)) {
+    if (const auto binary = store_->Load(StoreKey(name, key))) {
       auto program = FromBinary(*binary, options);
       if (program.ok()) {
         loaded_.fetch_add(1, std::memory_order_relaxed);
@@ -217,7 +228,9 @@ void KernelCache::SaveNew() {
     if (program->saved_.exchange(true)) continue;
     absl::StatusOr<std::string> binary = BinaryOf(program->get());
     absl::Status status =
-        binary.ok() ? store_->Save(program->key_, *binary) : binary.status();
+        binary.ok()
+            ? store_->Save(StoreKey(program->name_, program->key_), *binary)
+            : binary.status();
     if (!status.ok()) {
       spdlog::warn("event=kernel_cache_not_saved name={} error={}",
                    base::LogValue(program->name_),

@@ -52,6 +52,17 @@ char* FakeData(const ResolvedOperand& operand) {
   return HostAddress(*operand.buffer, operand.offset_bytes);
 }
 
+KernelCacheCleared FakeRuntime::ClearKernelCache() {
+  base::MutexLock lock(mutex_);
+  KernelCacheCleared cleared;
+  for (const KernelCacheInfo::Entry& entry : kernel_cache_.entries) {
+    ++cleared.entries;
+    cleared.bytes += entry.bytes;
+  }
+  kernel_cache_.entries.clear();
+  return cleared;
+}
+
 RuntimeDeviceProperties FakeRuntime::DoGetProperties(int) const {
   RuntimeDeviceProperties properties;
   properties.name = "fake device";

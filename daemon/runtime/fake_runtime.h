@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/runtime/host_backed.h"
 #include "daemon/runtime/runtime.h"
+#include "proto/base/mutex.h"
 
 namespace tvarant {
 
@@ -27,6 +28,8 @@ struct FakeRuntimeOptions {
   bool synchronous = true;
   // What a launch does, on the stream's thread. Null: nothing, successfully.
   std::function<absl::Status(const ResolvedLaunch&)> on_launch = nullptr;
+  // What it says to have on disk, until that is cleared.
+  KernelCacheInfo kernel_cache = {};
 };
 
 // Host address of an operand of a launch on a FakeRuntime.
@@ -36,7 +39,7 @@ char* FakeData(const ResolvedOperand& operand);
 class FakeRuntime : public TvarantRuntime {
  public:
   explicit FakeRuntime(FakeRuntimeOptions options)
-      : options_(std::move(options)) {}
+      : options_(std::move(options)), kernel_cache_(options_.kernel_cache) {}
 
   std::string name() const override { return "fake"; }
   int device_count() const override { return 1; }
@@ -44,6 +47,11 @@ class FakeRuntime : public TvarantRuntime {
   uint64_t free_memory_bytes(int) const override {
     return account_->free_bytes();
   }
+  KernelCacheInfo kernel_cache() const override {
+    base::MutexLock lock(mutex_);
+    return kernel_cache_;
+  }
+  KernelCacheCleared ClearKernelCache() override;
 
  private:
   RuntimeDeviceProperties DoGetProperties(int device) const override;
@@ -55,6 +63,8 @@ class FakeRuntime : public TvarantRuntime {
       int device) override;
 
   const FakeRuntimeOptions options_;
+  mutable base::Mutex mutex_;
+  KernelCacheInfo kernel_cache_ ABSL_GUARDED_BY(mutex_);
   const std::shared_ptr<MemoryAccount> account_ =
       std::make_shared<MemoryAccount>(options_.memory_bytes);
 };

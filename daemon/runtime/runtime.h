@@ -53,11 +53,16 @@ struct KernelCacheInfo {
   uint64_t compile_ns = 0;  // spent in the compiler
   std::string folder;       // empty: nothing is kept
   struct Entry {
-    std::string key;
+    std::string key;  // NAME-DIGEST
     uint64_t bytes = 0;
     int64_t last_used_s = 0;  // Unix time
   };
   std::vector<Entry> entries;  // on disk, most recently used first
+};
+
+struct KernelCacheCleared {
+  uint64_t entries = 0;
+  uint64_t bytes = 0;
 };
 
 // Launches of one kernel that the device could not run itself.
@@ -229,8 +234,8 @@ class TvarantRuntime {
 
   // For the operator; all of them empty for a runtime that compiles nothing.
   virtual KernelCacheInfo kernel_cache() const { return {}; }
-  // Forgets what is on disk; returns how many entries there were.
-  virtual int64_t ClearKernelCache() { return 0; }
+  // Forgets what is on disk.
+  virtual KernelCacheCleared ClearKernelCache() { return {}; }
   virtual std::vector<HostRun> host_runs() const { return {}; }
 
  private:

@@ -147,13 +147,12 @@ grpc::Status AdminService::GetCounters(grpc::ServerContext*,
 grpc::Status AdminService::ListCache(grpc::ServerContext*,
                                      const v1::ListCacheRequest*,
                                      v1::ListCacheResponse* response) {
-  if (context_.kernel_cache == nullptr) return grpc::Status::OK;
-  for (const KernelCacheEntry& entry : context_.kernel_cache->List()) {
+  for (const auto& entry : context_.runtime.kernel_cache().entries) {
     v1::CacheEntry* out = response->add_entries();
     out->set_key(entry.key);
-    out->set_name(entry.name);
-    out->set_size_bytes(entry.size_bytes);
-    out->set_uses(entry.uses);
+    out->set_name(entry.key.substr(0, entry.key.rfind('-')));
+    out->set_size_bytes(entry.bytes);
+    out->set_last_used_s(entry.last_used_s);
   }
   return grpc::Status::OK;
 }
@@ -214,10 +213,9 @@ grpc::Status AdminService::ClearCache(grpc::ServerContext* call,
                                       v1::ClearCacheResponse* response) {
   const absl::Status allowed = CheckMayChange(*call, "clear_cache");
   if (!allowed.ok()) return ToGrpc(allowed);
-  if (context_.kernel_cache == nullptr) return grpc::Status::OK;
-  const KernelCacheCleared cleared = context_.kernel_cache->Clear();
+  const KernelCacheCleared cleared = context_.runtime.ClearKernelCache();
   response->set_entries(cleared.entries);
-  response->set_freed_bytes(cleared.freed_bytes);
+  response->set_freed_bytes(cleared.bytes);
   return grpc::Status::OK;
 }
 

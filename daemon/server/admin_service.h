@@ -13,7 +13,6 @@
 #include "daemon/runtime/runtime.h"
 #include "daemon/scheduler/device_gate.h"
 #include "daemon/server/admin_policy.h"
-#include "daemon/server/kernel_cache.h"
 #include "daemon/server/peer_table.h"
 #include "daemon/server/session_registry.h"
 #include "proto/tvarant/v1/admin.grpc.pb.h"
@@ -27,7 +26,6 @@ struct AdminContext {
   SessionRegistry& sessions;
   const Counters& counters;
   const PeerTable& peers;
-  KernelCache* kernel_cache;  // null: the runtime has none
   // Called when new sessions are refused, or taken again.
   std::function<void(bool draining)> on_draining;
 };

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "daemon/server/admin_policy.h"
-#include "daemon/server/kernel_cache.h"
 #include "daemon/server/server_test_util.h"
 #include "proto/base/mutex.h"
 
@@ -125,25 +124,10 @@ TEST(AdminTest, ListsDevices) {
   EXPECT_GT(response.devices(0).streams_at_a_time(), 0u);
 }
 
-class OneKernel : public KernelCache {
- public:
-  std::vector<KernelCacheEntry> List() override {
-    if (empty_) return {};
-    return {{"abc", "gemm", 4096, 3}};
-  }
-  KernelCacheCleared Clear() override {
-    const bool was_empty = std::exchange(empty_, true);
-    return was_empty ? KernelCacheCleared{} : KernelCacheCleared{1, 4096};
-  }
-
- private:
-  bool empty_ = false;
-};
-
 TEST(AdminTest, ShowsAndClearsTheCache) {
-  OneKernel cache;
-  ServerFixture fixture(
-      {}, [&cache](ServerOptions& options) { options.kernel_cache = &cache; });
+  KernelCacheInfo info;
+  info.entries = {{"row_max-abc", 4096, 1700000000}};
+  ServerFixture fixture({.kernel_cache = info});
   RawClient client(fixture.socket_path());
   const auto list = [&client] {
     v1::ListCacheResponse response;
@@ -154,8 +138,9 @@ TEST(AdminTest, ShowsAndClearsTheCache) {
     return response;
   };
   ASSERT_EQ(list().entries_size(), 1);
-  EXPECT_EQ(list().entries(0).key(), "abc");
-  EXPECT_EQ(list().entries(0).uses(), 3u);
+  EXPECT_EQ(list().entries(0).key(), "row_max-abc");
+  EXPECT_EQ(list().entries(0).name(), "row_max");
+  EXPECT_EQ(list().entries(0).last_used_s(), 1700000000);
   v1::ClearCacheResponse cleared;
   ASSERT_TRUE(
       client.admin()

@@ -42,7 +42,6 @@ class ServerImpl final : public Server, private MetricsSource {
             sessions_, peers_, options.max_streams),
         admin_service_(
             AdminContext{runtime, gate_, sessions_, counters_, peers_,
-                         options.kernel_cache,
                          [this](bool draining) { SetServing(!draining); }},
             std::move(policy)) {}
 

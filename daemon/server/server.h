@@ -20,7 +20,6 @@
 #include "absl/status/statusor.h"
 #include "daemon/metrics/counters.h"
 #include "daemon/runtime/runtime.h"
-#include "daemon/server/kernel_cache.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session_registry.h"
 
@@ -36,8 +35,7 @@ struct ServerOptions {
   ListenerOptions connections;
   SessionLimits sessions;
   uint64_t max_streams = 1024;
-  std::string admin_group;              // empty: none
-  KernelCache* kernel_cache = nullptr;  // outlives the server; null: none
+  std::string admin_group;  // empty: none
   std::string metrics;   // "127.0.0.1:PORT" of the metrics; empty: not served
   int device_width = 1;  // streams that may run commands at a time
 };

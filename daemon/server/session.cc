@@ -72,7 +72,7 @@ absl::Status Session::CreateSegment(uint64_t handle, uint64_t size_bytes,
                 "this device's memory can't be mapped by a client")
           : channel->Send(SideKind::kMemory, handle, size_bytes,
                           buffer->shareable_fd());
-  if (!sent.ok()) resources_.DropSegments({handle});
+  if (!sent.ok()) resources_.Drop({handle});
   return sent;
 }
 
@@ -86,7 +86,7 @@ absl::Status Session::CreateStaging(uint64_t handle, uint64_t size_bytes) {
                    resources_.CreateStaging(handle, size_bytes));
   absl::Status sent = channel->Send(SideKind::kMemory, handle, size_bytes,
                                     buffer->shareable_fd());
-  if (!sent.ok()) resources_.DropStaging(handle);
+  if (!sent.ok()) resources_.Drop({handle});
   return sent;
 }
 
@@ -100,7 +100,7 @@ absl::Status Session::ReleaseSegments(std::vector<uint64_t> handles,
   }
   RETURN_IF_ERROR(resources_.MarkReleased(handles));
   board_->WhenPassed(std::move(after), [this, handles = std::move(handles)] {
-    resources_.DropSegments(handles);
+    resources_.Drop(handles);
   });
   return absl::OkStatus();
 }

@@ -96,7 +96,7 @@ SessionResources::TryCreateSegment(uint64_t handle, uint64_t size_bytes) {
   if (segments_.size() >= limits_.max_segments) {
     return Limit("segments", limits_.max_segments);
   }
-  segments_.emplace(handle, Segment{shared, charge.get()});
+  segments_.emplace(handle, Memory<DeviceBuffer>{shared, charge.get()});
   return shared;
 }
 
@@ -113,13 +113,13 @@ SessionResources::TryCreateStaging(uint64_t handle, uint64_t size_bytes) {
                    TakeQuota(size_bytes));
   ASSIGN_OR_RETURN(std::unique_ptr<StagingBuffer> buffer,
                    runtime_.CreateStaging(size_bytes));
-  auto shared = WithCharge(std::move(buffer), std::move(charge));
+  auto shared = WithCharge(std::move(buffer), charge);
   base::MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckNewHandleLocked(handle));
   if (staging_.size() >= limits_.max_staging) {
     return Limit("staging buffers", limits_.max_staging);
   }
-  staging_.emplace(handle, shared);
+  staging_.emplace(handle, Memory<StagingBuffer>{shared, charge.get()});
   return shared;
 }
 
@@ -132,47 +132,52 @@ std::shared_ptr<DeviceBuffer> SessionResources::FindSegment(uint64_t handle) {
 std::shared_ptr<StagingBuffer> SessionResources::FindStaging(uint64_t handle) {
   base::MutexLock lock(mutex_);
   const auto found = staging_.find(handle);
-  return found == staging_.end() ? nullptr : found->second;
+  return found == staging_.end() ? nullptr : found->second.buffer;
+}
+
+bool SessionResources::SetReleasedLocked(uint64_t handle, bool released) {
+  const auto set = [=](auto& table) {
+    const auto found = table.find(handle);
+    if (found == table.end() || found->second.released == released) {
+      return false;
+    }
+    found->second.released = released;
+    return true;
+  };
+  return set(segments_) || set(staging_);
 }
 
 absl::Status SessionResources::MarkReleased(
     absl::Span<const uint64_t> handles) {
   base::MutexLock lock(mutex_);
   for (size_t i = 0; i < handles.size(); ++i) {
-    const auto found = segments_.find(handles[i]);
-    if (found == segments_.end() || found->second.released) {
-      for (size_t k = 0; k < i; ++k) segments_[handles[k]].released = false;
-      return absl::InvalidArgumentError(
-          absl::StrCat("segment ", handles[i],
-                       " is not known, or released "
-                       "already"));
-    }
-    found->second.released = true;
+    if (SetReleasedLocked(handles[i], true)) continue;
+    for (size_t k = 0; k < i; ++k) SetReleasedLocked(handles[k], false);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "segment ", handles[i], " is not known, or released already"));
   }
   for (const uint64_t handle : handles) {
-    segments_[handle].charge->MarkReleased();
+    const auto segment = segments_.find(handle);
+    (segment != segments_.end() ? segment->second.charge
+                                : staging_.find(handle)->second.charge)
+        ->MarkReleased();
   }
   return absl::OkStatus();
 }
 
-void SessionResources::DropSegments(absl::Span<const uint64_t> handles) {
-  std::vector<std::shared_ptr<DeviceBuffer>> dropped;  // freed without the lock
+void SessionResources::Drop(absl::Span<const uint64_t> handles) {
+  std::vector<std::shared_ptr<void>> dropped;  // freed without the lock
   base::MutexLock lock(mutex_);
-  for (const uint64_t handle : handles) {
-    const auto found = segments_.find(handle);
-    if (found == segments_.end()) continue;
+  const auto drop = [&](auto& table, uint64_t handle) {
+    const auto found = table.find(handle);
+    if (found == table.end()) return;
     dropped.push_back(std::move(found->second.buffer));
-    segments_.erase(found);
+    table.erase(found);
+  };
+  for (const uint64_t handle : handles) {
+    drop(segments_, handle);
+    drop(staging_, handle);
   }
-}
-
-void SessionResources::DropStaging(uint64_t handle) {
-  std::shared_ptr<StagingBuffer> dropped;
-  base::MutexLock lock(mutex_);
-  const auto found = staging_.find(handle);
-  if (found == staging_.end()) return;
-  dropped = std::move(found->second);
-  staging_.erase(found);
 }
 
 absl::Status SessionResources::DefineProgram(
@@ -225,8 +230,8 @@ std::optional<ProgressPoint> SessionResources::FindEvent(uint64_t handle) {
 
 void SessionResources::Clear() {
   // Moved out, so that nothing is freed under the lock.
-  absl::flat_hash_map<uint64_t, Segment> segments;
-  absl::flat_hash_map<uint64_t, std::shared_ptr<StagingBuffer>> staging;
+  MemoryTable<DeviceBuffer> segments;
+  MemoryTable<StagingBuffer> staging;
   absl::flat_hash_map<uint64_t, std::shared_ptr<const CachedProgram>> programs;
   base::MutexLock lock(mutex_);
   cleared_ = true;

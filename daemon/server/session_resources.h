@@ -59,13 +59,12 @@ class SessionResources {
   std::shared_ptr<DeviceBuffer> FindSegment(uint64_t handle);
   std::shared_ptr<StagingBuffer> FindStaging(uint64_t handle);
 
-  // Marks segments for release: they can still be found, but not released
-  // again. INVALID_ARGUMENT, and nothing changed, for an unknown handle, one
-  // given twice or one already marked.
+  // Marks segments and staging memory for release: they can still be found, but
+  // not released again. INVALID_ARGUMENT, and nothing changed, for an unknown
+  // handle, one given twice or one already marked.
   absl::Status MarkReleased(absl::Span<const uint64_t> handles);
-  // Forgets segments (and frees them, if no executor uses them).
-  void DropSegments(absl::Span<const uint64_t> handles);
-  void DropStaging(uint64_t handle);
+  // Forgets memory (and frees it, if no executor uses it).
+  void Drop(absl::Span<const uint64_t> handles);
 
   // The same program again under the same handle is fine.
   absl::Status DefineProgram(uint64_t handle,
@@ -85,11 +84,14 @@ class SessionResources {
   size_t segment_count();
 
  private:
-  struct Segment {
-    std::shared_ptr<DeviceBuffer> buffer;
+  template <typename Buffer>
+  struct Memory {
+    std::shared_ptr<Buffer> buffer;
     MemoryQuota::Charge* charge;  // lives as long as the buffer
     bool released = false;
   };
+  template <typename Buffer>
+  using MemoryTable = absl::flat_hash_map<uint64_t, Memory<Buffer>>;
 
   absl::Status CheckNewHandleLocked(uint64_t handle) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -97,6 +99,9 @@ class SessionResources {
       uint64_t handle, uint64_t size_bytes);
   absl::StatusOr<std::shared_ptr<StagingBuffer>> TryCreateStaging(
       uint64_t handle, uint64_t size_bytes);
+  // Sets the mark; false if there is no such memory or the mark is `released`.
+  bool SetReleasedLocked(uint64_t handle, bool released)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls `make` again while it lacks what is on its way back.
   template <typename Make>
   auto WithReleased(Make make) -> decltype(make());
@@ -110,9 +115,8 @@ class SessionResources {
   const std::shared_ptr<MemoryQuota> quota_;
 
   base::Mutex mutex_;
-  absl::flat_hash_map<uint64_t, Segment> segments_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, std::shared_ptr<StagingBuffer>> staging_
-      ABSL_GUARDED_BY(mutex_);
+  MemoryTable<DeviceBuffer> segments_ ABSL_GUARDED_BY(mutex_);
+  MemoryTable<StagingBuffer> staging_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, std::shared_ptr<const CachedProgram>> programs_
       ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, ProgressPoint> events_ ABSL_GUARDED_BY(mutex_);

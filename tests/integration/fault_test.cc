@@ -205,6 +205,27 @@ TEST_P(FaultTest, ForkedChildIsRefused) {
   EXPECT_TRUE(daemon_->running());
 }
 
+TEST_P(FaultTest, AForkedChildHasHostMemoryOfItsOwn) {
+  if (GetParam() == Mode::kMessages) GTEST_SKIP() << "no shared memory";
+  auto session = Connect();
+  const auto memory = Value(session->CreateHostMemory(1 << 20));
+  char* data = static_cast<char*>(memory->data());
+  data[5] = 7;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    session->ForkChild();
+    const bool right = data[5] == 7 && !memory->usable();
+    data[5] = 9;
+    ::_exit(right && data[5] == 9 ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(data[5], 7);
+  EXPECT_TRUE(memory->usable());
+}
+
 TEST_P(FaultTest, SessionsEndWithoutNoise) {
   for (int i = 0; i < 50; ++i) {
     auto session = Connect();

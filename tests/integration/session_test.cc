@@ -102,6 +102,86 @@ TEST_P(SessionTest, UploadsAndDownloadsAllSizes) {
   }
 }
 
+TEST_P(SessionTest, HostMemoryGoesUpAndDownInPlace) {
+  constexpr uint64_t kBytes = (5 << 20) + 3;
+  auto session = Connect();
+  auto stream = Value(session->CreateStream());
+  auto made = session->CreateHostMemory(kBytes);
+  if (GetParam() == Mode::kMessages) {
+    EXPECT_EQ(made.status().code(), Code::kFailedPrecondition);
+    return;
+  }
+  const auto memory = Value(std::move(made));
+  char* data = static_cast<char*>(memory->data());
+  EXPECT_EQ(memory->size_bytes(), kBytes);
+  EXPECT_TRUE(memory->usable());
+  EXPECT_EQ(std::count(data, data + kBytes, 0), kBytes);
+  const uint64_t segment = Value(session->CreateSegment(kBytes, nullptr));
+  const std::vector<char> bytes = Pattern(kBytes, 3);
+  std::memcpy(data, bytes.data(), kBytes);
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{11}}) {
+    const uint64_t size = kBytes - offset;
+    ASSERT_TRUE(stream->UploadFrom(segment, 0, *memory, offset, size).ok());
+    EXPECT_STATUS_OK(stream->Synchronize());
+    std::vector<char> read(size);
+    EXPECT_STATUS_OK(stream->Download(segment, 0, read.data(), size));
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), bytes.begin() + offset));
+    std::memset(data, 0, kBytes);
+    EXPECT_STATUS_OK(stream->DownloadTo(segment, 0, *memory, offset, size));
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), data + offset));
+    std::memcpy(data, bytes.data(), kBytes);
+  }
+  // Ranges outside, and those that overflow.
+  for (const auto& [offset, size] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{1, kBytes},
+                                                  {kBytes + 1, 0},
+                                                  {~uint64_t{0}, 2},
+                                                  {8, ~uint64_t{0} - 4}}) {
+    EXPECT_EQ(
+        stream->UploadFrom(segment, 0, *memory, offset, size).status().code(),
+        Code::kInvalidArgument);
+    EXPECT_EQ(stream->DownloadTo(segment, 0, *memory, offset, size).code(),
+              Code::kInvalidArgument);
+  }
+  // Another session has no business with it.
+  auto other = Connect();
+  auto other_stream = Value(other->CreateStream());
+  const uint64_t other_segment = Value(other->CreateSegment(4096, nullptr));
+  EXPECT_EQ(other_stream->UploadFrom(other_segment, 0, *memory, 0, 16)
+                .status()
+                .code(),
+            Code::kInvalidArgument);
+  EXPECT_STATUS_OK(stream->Synchronize());
+}
+
+TEST_P(SessionTest, HostMemoryOutlivesItsUseAndItsSession) {
+  if (GetParam() == Mode::kMessages) GTEST_SKIP() << "no shared memory";
+  constexpr uint64_t kBytes = 1 << 20;
+  auto session = Connect();
+  auto stream = Value(session->CreateStream());
+  const uint64_t segment = Value(session->CreateSegment(kBytes, nullptr));
+  const uint64_t before = Value(session->GetMemoryInfo()).session_bytes;
+  // Given back while its upload is queued.
+  for (int i = 0; i < 300; ++i) {
+    const auto memory = Value(session->CreateHostMemory(kBytes));
+    std::memset(memory->data(), i, kBytes);
+    ASSERT_TRUE(stream->UploadFrom(segment, 0, *memory, 0, kBytes).ok());
+  }
+  std::vector<char> read(kBytes);
+  EXPECT_STATUS_OK(stream->Download(segment, 0, read.data(), kBytes));
+  EXPECT_EQ(std::count(read.begin(), read.end(), static_cast<char>(299)),
+            kBytes);
+  // Only the ring that the download needed has come to stay.
+  EXPECT_LE(Value(session->GetMemoryInfo()).session_bytes,
+            before + (17u << 20));
+
+  const auto kept = Value(session->CreateHostMemory(kBytes));
+  stream.reset();
+  session.reset();
+  EXPECT_FALSE(kept->usable());
+  std::memset(kept->data(), 1, kBytes);
+}
+
 TEST_P(SessionTest, CopiesInsideTheDevice) {
   auto session = Connect();
   auto stream = Value(session->CreateStream());

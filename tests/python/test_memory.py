@@ -214,6 +214,51 @@ class TestPinned:
             total += batch.to("tvarant", non_blocking=True).sum().item()
         assert total == sum(range(40))
 
+    @pytest.mark.parametrize("size", [1000, 65_536, 300_000, 20_000_001])
+    def test_both_ways_in_place(self, size):
+        torch.ones(1, device=DEVICE)
+        x = torch.arange(size, dtype=torch.int32).pin_memory()
+        there = x.to(DEVICE) + 1
+        x.fill_(-1)  # a blocking copy has taken the bytes
+        back = torch.empty(size, dtype=torch.int32, pin_memory=True)
+        back.copy_(there)
+        assert torch.equal(back, torch.arange(1, size + 1, dtype=torch.int32))
+        part = torch.empty(size, dtype=torch.int32, pin_memory=True)[size // 3 :]
+        part.copy_(there[size // 3 :])
+        assert torch.equal(part, back[size // 3 :])
+        assert torch.equal(back.to(DEVICE)[5:9].cpu(), back[5:9])
+
+    @pytest.mark.filterwarnings("ignore:pinned memory of")  # beyond the limit
+    def test_reuse_and_release(self):
+        torch.ones(1, device=DEVICE)
+        for turn in range(400):  # more blocks than a session may have at once
+            x = torch.full((100_000,), float(turn), pin_memory=True)
+            assert x.to(DEVICE)[-1].item() == turn
+            if turn % 7 == 0:
+                del x
+                torch.accelerator.empty_host_cache()
+        many = [torch.full((100_000,), 1.0, pin_memory=True) for _ in range(300)]
+        assert sum(x.to(DEVICE).sum().item() for x in many) == 300 * 100_000
+
+    def test_in_a_forked_child(self, script):
+        done = script(
+            """
+import os, torch
+torch.set_num_threads(1)  # OpenMP hangs in a forked child
+torch.ones(1, device="tvarant")
+x = torch.full((1_000_000,), 3.0).pin_memory()
+pid = os.fork()
+if pid == 0:
+    right = bool((x == 3).all())
+    x.fill_(4)
+    os._exit(0 if right and x[7] == 4 else 1)
+assert os.waitpid(pid, 0)[1] == 0
+assert x.to("tvarant").sum().item() == 3_000_000
+print("right")
+"""
+        )
+        assert done.returncode == 0 and "right" in done.stdout, done.stderr
+
     @pytest.mark.parametrize("pinned", [False, True])
     @pytest.mark.parametrize("size", [1, 100, 40_000, 3_000_000])
     def test_upload_is_a_snapshot(self, pinned, size):

@@ -128,12 +128,19 @@ bool IsIdle(DeviceImpl& device, const at::Tensor& tensor) {
 
 // Raw bytes of a dense host tensor -> a device tensor with the same strides.
 void UploadDense(DeviceImpl& device, const at::Tensor& src,
-                 const at::Tensor& dst) {
-  device.Upload(CurrentStreamId(device.index()), dst.mutable_data_ptr(),
-                src.const_data_ptr(), src.numel() * src.itemsize());
+                 const at::Tensor& dst, bool non_blocking) {
+  const c10::StreamId stream = CurrentStreamId(device.index());
+  const uint64_t bytes = src.numel() * src.itemsize();
+  if (non_blocking) {
+    device.Upload(stream, dst.mutable_data_ptr(), src.const_data_ptr(), bytes);
+  } else {
+    device.UploadWaiting(stream, dst.mutable_data_ptr(), src.const_data_ptr(),
+                         bytes);
+  }
 }
 
-void CopyToDevice(const at::Tensor& src, const at::Tensor& dst) {
+void CopyToDevice(const at::Tensor& src, const at::Tensor& dst,
+                  bool non_blocking) {
   DeviceImpl& device = DeviceImpl::Get(dst.device().index());
   device.Locate(dst.const_data_ptr());  // raises for memory that was lost
   if (device.is_mapped() && IsIdle(device, dst)) {
@@ -160,7 +167,7 @@ void CopyToDevice(const at::Tensor& src, const at::Tensor& dst) {
       if (dst.is_neg()) bytes.unsafeGetTensorImpl()->_set_neg(true);
       CopyOnHost(src, bytes);
     }
-    UploadDense(device, bytes, dst);
+    UploadDense(device, bytes, dst, non_blocking);
     return;
   }
   at::Tensor bytes = src;
@@ -170,7 +177,7 @@ void CopyToDevice(const at::Tensor& src, const at::Tensor& dst) {
   }
   at::Tensor staged =
       EmptyDevice(bytes.sizes(), bytes.strides(), sent, dst.device());
-  UploadDense(device, bytes, staged);
+  UploadDense(device, bytes, staged, non_blocking);
   CopyOnDevice(is_same_shape ? staged : staged.expand(dst.sizes()), dst);
 }
 
@@ -212,8 +219,8 @@ void CopyToHost(const at::Tensor& src, const at::Tensor& dst) {
 }
 
 at::Tensor CopyFrom(const at::Tensor& src, const at::Tensor& dst,
-                    bool /*non_blocking*/) {
-  CopyTensor(src, dst);
+                    bool non_blocking) {
+  CopyTensor(src, dst, non_blocking);
   return dst;
 }
 
@@ -265,7 +272,8 @@ void CopyOnDevice(const at::Tensor& src, const at::Tensor& dst,
   launch.Run();
 }
 
-void CopyTensor(const at::Tensor& given, const at::Tensor& dst) {
+void CopyTensor(const at::Tensor& given, const at::Tensor& dst,
+                bool non_blocking) {
   TORCH_CHECK(given.layout() == at::kStrided && dst.layout() == at::kStrided,
               "tvarant: copies take strided tensors, got ", given.layout(),
               " and ", dst.layout());
@@ -280,14 +288,14 @@ void CopyTensor(const at::Tensor& given, const at::Tensor& dst) {
     if (CanConvertOnDevice(src, dst)) {
       CopyOnDevice(src, dst);
     } else {
-      CopyToDevice(ToHost(src), dst);
+      CopyToDevice(ToHost(src), dst, non_blocking);
     }
     return;
   }
   if (IsOurs(dst)) {
     at::assert_no_internal_overlap(dst);
     // Only what is there travels; the device broadcasts.
-    CopyToDevice(given.is_cpu() ? given : given.cpu(), dst);
+    CopyToDevice(given.is_cpu() ? given : given.cpu(), dst, non_blocking);
     return;
   }
   if (dst.is_cpu()) {

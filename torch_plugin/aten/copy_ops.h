@@ -9,8 +9,10 @@ namespace tvarant::torch_plugin {
 
 // dst := src, with broadcasting, dtype conversion, any strides, conjugate and
 // negative bits; at least one of them on the device. Host bytes have been
-// taken when it returns; to the host it waits.
-void CopyTensor(const at::Tensor& src, const at::Tensor& dst);
+// taken when it returns; to the host it waits. From pinned memory it waits,
+// too, but for non_blocking, which copies the bytes first.
+void CopyTensor(const at::Tensor& src, const at::Tensor& dst,
+                bool non_blocking = false);
 
 // Copy kernel between device tensors of equal sizes. conjugate: also
 // conjugates. Raises on partial overlap.

@@ -10,6 +10,9 @@
 namespace tvarant::torch_plugin {
 namespace {
 
+// Smaller copies cost less than finding out where they lie and waiting.
+constexpr uint64_t kMinDirectBytes = 256 << 10;
+
 bool EnvIsOne(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && std::strcmp(value, "1") == 0;
@@ -112,17 +115,17 @@ void DeviceImpl::CopyBytes(c10::StreamId id, void* dst, const void* src,
     return stream(id).CopyBytes(to.segment, to.offset_bytes, from.segment,
                                 from.offset_bytes, bytes);
   };
-  if (C10_UNLIKELY(ActivityRecorder::is_on())) {
-    Queue(id,
-          {.name = "Memcpy DtoD", .kind = ActivityKind::kCopy, .bytes = bytes},
-          copy);
-    return;
-  }
-  Check(id, copy());
+  Queue(id,
+        {.name = "Memcpy DtoD", .kind = ActivityKind::kCopy, .bytes = bytes},
+        copy);
 }
 
 void DeviceImpl::Queue(c10::StreamId id, const ActivityLabel& label,
                        c10::function_ref<client::Result<uint64_t>()> queue) {
+  if (C10_LIKELY(!ActivityRecorder::is_on())) {
+    Check(id, queue());
+    return;
+  }
   client::Result<uint64_t> queued(uint64_t{0});
   ActivityRecorder::Get().Record(*this, id, label, [&] {
     queued = queue();
@@ -191,8 +194,13 @@ void DeviceImpl::Download(c10::StreamId id, const void* address, void* data,
   if (bytes == 0) return;
   const Location location = Locate(address);
   client::Status status;
+  const auto pinned = FindPinned(data, bytes);
   auto fetch = [&] {
-    status = stream(id).Download(location.segment, location.offset_bytes, data,
+    client::Stream& from = stream(id);
+    status = pinned.has_value()
+                 ? from.DownloadTo(location.segment, location.offset_bytes,
+                                   *pinned->memory, pinned->offset_bytes, bytes)
+                 : from.Download(location.segment, location.offset_bytes, data,
                                  bytes);
     return status.ok();
   };
@@ -218,13 +226,33 @@ void DeviceImpl::Upload(c10::StreamId id, void* address, const void* data,
     return stream(id).Upload(location.segment, location.offset_bytes, data,
                              bytes);
   };
-  if (C10_UNLIKELY(ActivityRecorder::is_on())) {
-    Queue(id,
-          {.name = "Memcpy HtoD", .kind = ActivityKind::kCopy, .bytes = bytes},
-          upload);
+  Queue(id,
+        {.name = "Memcpy HtoD", .kind = ActivityKind::kCopy, .bytes = bytes},
+        upload);
+}
+
+void DeviceImpl::UploadWaiting(c10::StreamId id, void* address,
+                               const void* data, uint64_t bytes) {
+  const auto pinned = FindPinned(data, bytes);
+  if (!pinned.has_value()) {
+    Upload(id, address, data, bytes);
     return;
   }
-  Check(id, upload());
+  const Location location = Locate(address);
+  client::Stream& to = stream(id);
+  const ActivityLabel label{
+      .name = "Memcpy HtoD", .kind = ActivityKind::kCopy, .bytes = bytes};
+  Queue(id, label, [&] {
+    return to.UploadFrom(location.segment, location.offset_bytes,
+                         *pinned->memory, pinned->offset_bytes, bytes);
+  });
+  Wait(id);
+}
+
+std::optional<HostAllocator::Place> DeviceImpl::FindPinned(
+    const void* data, uint64_t bytes) const {
+  if (bytes < kMinDirectBytes) return std::nullopt;
+  return HostAllocator::Get().Find(*session_, data, bytes);
 }
 
 void DeviceImpl::Synchronize() {

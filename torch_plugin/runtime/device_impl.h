@@ -12,6 +12,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "torch_plugin/runtime/caching_allocator.h"
 #include "torch_plugin/runtime/connection.h"
 #include "torch_plugin/runtime/device.h"
+#include "torch_plugin/runtime/host_allocator.h"
 
 namespace tvarant::torch_plugin {
 
@@ -71,6 +73,10 @@ class DeviceImpl final : public Device, public SegmentSource {
   // when it returns.
   void Upload(c10::StreamId id, void* address, const void* data,
               uint64_t bytes);
+  // The same where it may wait for the stream: pinned bytes then need no copy
+  // on the way.
+  void UploadWaiting(c10::StreamId id, void* address, const void* data,
+                     uint64_t bytes);
   // Device bytes -> device bytes, in order of the stream.
   void CopyBytes(c10::StreamId id, void* dst, const void* src, uint64_t bytes);
   // Raises, and waits when TVARANT_LAUNCH_BLOCKING=1.
@@ -105,6 +111,9 @@ class DeviceImpl final : public Device, public SegmentSource {
                                          const std::string& usage) override;
   const void* owner() const override { return static_cast<const void*>(this); }
 
+  // Where a copy of so many bytes needs no other on the way.
+  std::optional<HostAllocator::Place> FindPinned(const void* data,
+                                                 uint64_t bytes) const;
   // Queues under the eyes of the profiler.
   void Queue(c10::StreamId id, const ActivityLabel& label,
              c10::function_ref<client::Result<uint64_t>()> queue);

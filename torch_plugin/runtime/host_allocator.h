@@ -1,9 +1,10 @@
 // "Pinned" host memory: page-aligned memory that is known to be such.
 //
-// Uploads take their bytes before they return, so nothing of the device ever
-// reads host memory later, and a freed block can be reused at once. What pinned
-// memory gives here is its meaning to PyTorch (pin_memory, DataLoader,
-// is_pinned) and pages that have been touched already.
+// Large blocks are memory of the daemon's that this process maps, wherever the
+// device's own memory is not mapped and the daemon is on this host: copies
+// between them and the device take no other copy on the way. The rest is
+// ordinary memory. Nothing of the device reads host memory after an upload has
+// returned, so a freed block can be reused at once.
 
 #ifndef TVARANT_TORCH_PLUGIN_RUNTIME_HOST_ALLOCATOR_H_
 #define TVARANT_TORCH_PLUGIN_RUNTIME_HOST_ALLOCATOR_H_
@@ -11,9 +12,15 @@
 #include <ATen/core/CachingHostAllocator.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 #include <vector>
+
+#include "client/client.h"
 
 namespace tvarant::torch_plugin {
 
@@ -35,13 +42,38 @@ class HostAllocator final : public at::HostAllocator {
   // True if an address lies in a live block.
   bool Owns(const void* address);
 
+  // Memory that a daemon reads and writes itself.
+  struct Place {
+    std::shared_ptr<client::HostMemory> memory;
+    uint64_t offset_bytes = 0;
+  };
+  // Where all of [address, address + bytes) lies in memory of this session, if
+  // it does.
+  std::optional<Place> Find(const client::Session& session, const void* address,
+                            size_t bytes);
+
  private:
+  struct Block {
+    char* data = nullptr;
+    size_t bytes = 0;
+    // Both null for ordinary memory.
+    std::shared_ptr<client::HostMemory> memory;
+    const client::Session* session = nullptr;
+  };
+  using Blocks = std::vector<Block>;
+
   static void Delete(void* data);
+  // The session whose memory a block of this size should be, or null.
+  static client::Session* SessionFor(size_t bytes);
+  static Block Make(size_t bytes, client::Session* session);
+  static void Destroy(Block block);
   void Free(void* data);
+  // The live block around an address, or null.
+  const Block* FindLocked(const void* address) const;
 
   std::mutex mutex_;
-  std::map<const char*, size_t> live_;           // address -> bytes
-  std::map<size_t, std::vector<void*>> cached_;  // bytes -> free blocks
+  std::map<const char*, Block> live_;  // by address
+  std::map<std::pair<size_t, const client::Session*>, Blocks> cached_;
   at::HostStats stats_;
 };
 

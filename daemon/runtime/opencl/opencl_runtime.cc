@@ -183,8 +183,10 @@ class OpenClRuntime : public TvarantRuntime {
     }
     return info;
   }
-  int64_t ClearKernelCache() override {
-    return store_ == nullptr ? 0 : store_->Clear();
+  KernelCacheCleared ClearKernelCache() override {
+    if (store_ == nullptr) return {};
+    const BinaryStore::Cleared cleared = store_->Clear();
+    return {cleared.entries, cleared.bytes};
   }
   std::vector<HostRun> host_runs() const override {
     std::vector<HostRun> runs;

@@ -44,6 +44,44 @@ Row TransferRow(uint64_t bytes, bool up) {
   return row;
 }
 
+// The same with memory that the daemon reads and writes in place.
+Row PinnedRow(uint64_t bytes, bool up) {
+  Row row{.family = "copy",
+          .name = up ? "upload, pinned" : "download, pinned",
+          .dtype = DType::kUInt8,
+          .sizes = {static_cast<int64_t>(bytes)},
+          .peer = up ? "upload_pinned" : "download_pinned",
+          .bytes = static_cast<double>(bytes),
+          .memory_bytes = 2 * bytes};
+  row.measure = [bytes, up](Device& device, Scope& scope, double seconds,
+                            Timing* timing) {
+    Tensor x;
+    if (Status status =
+            scope.Make(DType::kUInt8, {static_cast<int64_t>(bytes)}, &x, false);
+        !status.ok()) {
+      return status;
+    }
+    auto memory = device.session().CreateHostMemory(bytes);
+    if (!memory.ok()) return memory.status();
+    std::memset(memory.value()->data(), 1, bytes);
+    return TimeTurns(
+        [&](int64_t turns) {
+          for (int64_t i = 0; i < turns; ++i) {
+            const Status status =
+                up ? device.stream()
+                         .UploadFrom(x.segment, 0, *memory.value(), 0, bytes)
+                         .status()
+                   : device.stream().DownloadTo(x.segment, 0, *memory.value(),
+                                                0, bytes);
+            if (!status.ok()) return status;
+          }
+          return device.stream().Synchronize();
+        },
+        seconds, timing);
+  };
+  return row;
+}
+
 Row ByteCopyRow(uint64_t bytes) {
   Row row{.family = "copy",
           .name = "on the device",
@@ -119,6 +157,9 @@ void AddCopyRows(const Scale& scale, std::vector<Row>* rows) {
       rows->push_back(TransferRow(bytes, up));
     }
     rows->push_back(TransferRow(scale.array_bytes, up));
+    for (const uint64_t bytes : {uint64_t{16} << 20, scale.array_bytes}) {
+      rows->push_back(PinnedRow(bytes, up));
+    }
   }
 }
 

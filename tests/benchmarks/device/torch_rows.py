@@ -71,6 +71,16 @@ def download(dtype: torch.dtype, n: int) -> Turn:
     return lambda: y.copy_(x)
 
 
+def upload_pinned(dtype: torch.dtype, n: int) -> Turn:
+    x, y = torch.ones(n, dtype=dtype).pin_memory(), make(n, dtype=dtype)
+    return lambda: y.copy_(x)
+
+
+def download_pinned(dtype: torch.dtype, n: int) -> Turn:
+    x, y = make(n, dtype=dtype), torch.ones(n, dtype=dtype).pin_memory()
+    return lambda: y.copy_(x)
+
+
 def unary(function: Callable[..., torch.Tensor]) -> Callable[..., Turn]:
     def build(dtype: torch.dtype, *shape: int) -> Turn:
         x, y = make(*shape, dtype=dtype), make(*shape, dtype=dtype)
@@ -155,6 +165,8 @@ PEERS: dict[str, Callable[..., Turn]] = {
     "copy_to_bfloat16": copy_to_bfloat16,
     "upload": upload,
     "download": download,
+    "upload_pinned": upload_pinned,
+    "download_pinned": download_pinned,
     "add": add,
     "add_row": add_row,
     "mul_scalar": unary(lambda x, out: torch.mul(x, 2.5, out=out)),
