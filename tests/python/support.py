@@ -127,10 +127,31 @@ def compare(function: Callable[..., Any], *args: Any, **tolerance: Any) -> None:
     assert_same(function(*on_device), expected, **tolerance)
 
 
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def _is_half(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.dtype in HALVES
+
+
 def compare_gradients(
-    function: Callable[..., Any], *args: Any, **tolerance: Any
+    function: Callable[..., Any], *args: Any, exact: bool = False, **tolerance: Any
 ) -> None:
-    """Result, and gradients of all floating-point arguments."""
+    """Result, and gradients of all floating-point arguments.
+
+    `exact`: half types are held against float64, rounded at the end, where the
+    CPU's own kernels round partial sums, by other rules on each processor.
+    """
+    halves = {x.dtype for x in pytree.tree_leaves(args) if _is_half(x)}
+    half = halves.pop() if exact and halves else None
+
+    def widen(value: Any) -> Any:
+        return pytree.tree_map(lambda x: x.double() if _is_half(x) else x, value)
+
+    def narrow(value: Any) -> Any:
+        return pytree.tree_map(
+            lambda x: x.to(half) if isinstance(x, torch.Tensor) else x, value
+        )
 
     def run(values: tuple[Any, ...], move: Callable[[Any], Any]) -> tuple[Any, Any]:
         leaves = [
@@ -146,13 +167,16 @@ def compare_gradients(
             if isinstance(t, torch.Tensor) and t.requires_grad
         ]
         seeds = [
-            move(make(*t.shape, dtype=t.dtype, seed=7 + i))
+            move(make(*t.shape, dtype=half or t.dtype, seed=7 + i)).to(t.dtype)
             for i, t in enumerate(outputs)
         ]
         inputs = [v for v in leaves if isinstance(v, torch.Tensor) and v.requires_grad]
         return result, torch.autograd.grad(outputs, inputs, seeds, allow_unused=True)
 
-    expected = run(args, lambda x: x)
+    if half is None:
+        expected = run(args, lambda x: x)
+    else:
+        expected = narrow(run(widen(args), lambda x: x))
     assert_same(run(to_device(args), mirror), expected, **tolerance)
 
 
