@@ -138,7 +138,7 @@ std::optional<std::string> BinaryStore::Load(const std::string& key) const {
   if (!IsKey(key)) return std::nullopt;
   const std::string path = PathOf(key);
   const base::UniqueFd fd(
-      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) return std::nullopt;
   std::optional<std::string> payload = ReadEntry(fd.get());
   if (!payload.has_value()) {
