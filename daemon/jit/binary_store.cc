@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -25,7 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr char kMagic[8] = {'T', 'V', 'K', 'C', '0', '0', '0', '1'};
 constexpr std::string_view kSuffix = ".tvk";
-constexpr size_t kDigestBytes = 64;  // hexadecimal
+constexpr char kNewPrefix[] = ".new-";  // while it is written
+constexpr size_t kDigestBytes = 64;     // hexadecimal
 constexpr uint64_t kMaxEntryBytes = 64 << 20;
 
 struct Header {
@@ -67,6 +69,21 @@ bool WriteAll(int fd, const char* from, size_t bytes) {
     bytes -= static_cast<size_t>(put);
   }
   return true;
+}
+
+// What processes that were killed while they wrote have left.
+void RemoveLeftovers(const std::string& folder) {
+  constexpr int64_t kOldSeconds = 3600;
+  std::error_code error;
+  for (fs::directory_iterator file(folder, error), end; !error && file != end;
+       file.increment(error)) {
+    struct stat info;
+    if (file->path().filename().string().rfind(kNewPrefix, 0) == 0 &&
+        ::lstat(file->path().c_str(), &info) == 0 &&
+        info.st_mtim.tv_sec + kOldSeconds < ::time(nullptr)) {
+      ::unlink(file->path().c_str());
+    }
+  }
 }
 
 // The payload, if the file is whole.
@@ -127,6 +144,7 @@ absl::StatusOr<std::unique_ptr<BinaryStore>> BinaryStore::Open(
     return absl::FailedPreconditionError(
         absl::StrCat("kernel cache folder ", folder, " can't be written to"));
   }
+  RemoveLeftovers(folder);
   return absl::WrapUnique(new BinaryStore(folder, max_bytes));
 }
 
@@ -166,7 +184,7 @@ absl::Status BinaryStore::Save(const std::string& key,
   }
   std::memcpy(header.digest, digest.data(), kDigestBytes);
 
-  std::string path = absl::StrCat(folder_, "/.new-XXXXXX");
+  std::string path = absl::StrCat(folder_, "/", kNewPrefix, "XXXXXX");
   const base::UniqueFd fd(::mkostemp(path.data(), O_CLOEXEC));
   if (fd.get() < 0) {
     return absl::UnavailableError(

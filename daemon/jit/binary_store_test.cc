@@ -121,6 +121,18 @@ TEST_F(BinaryStoreTest, ListsAndClears) {
   EXPECT_TRUE(store->List().empty());
 }
 
+TEST_F(BinaryStoreTest, WhatAKilledWriterLeftGoesAfterAWhile) {
+  Open();
+  const std::string old_file = folder_ + "/.new-old";
+  const std::string young_file = folder_ + "/.new-young";
+  for (const auto& path : {old_file, young_file}) std::ofstream(path) << "half";
+  utimbuf times{1000000, 1000000};
+  ASSERT_EQ(::utime(old_file.c_str(), &times), 0);
+  Open();
+  EXPECT_FALSE(fs::exists(old_file));
+  EXPECT_TRUE(fs::exists(young_file));
+}
+
 TEST_F(BinaryStoreTest, KeysCantLeaveTheFolder) {
   const auto store = Open();
   for (const char* key : {"", "../x", "a/b", "a.b"}) {

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -257,12 +258,23 @@ def daemon_binary() -> Path:
 
 
 class Daemon:
-    """A tvarantd of the test's own on a socket in a fresh folder."""
+    """A tvarantd of the test's own on a socket in a fresh folder.
 
-    def __init__(self, *options: str) -> None:
+    `env` is its environment, this process's own by default.
+    """
+
+    def __init__(self, *options: str, env: dict[str, str] | None = None) -> None:
         # Not pytest's tmp_path: a socket's path must be short.
         self.folder = tempfile.TemporaryDirectory(prefix="tvd")
         self.path = os.path.join(self.folder.name, "s")
+        self.options = options
+        self.environment = env
+        self.start()
+
+    def start(self) -> None:
+        """Again, on the same socket, after it has ended."""
+        # A daemon that ends in order takes the folder along.
+        os.makedirs(self.folder.name, mode=0o700, exist_ok=True)
         ready, ready_write = os.pipe()
         self.process = subprocess.Popen(
             [
@@ -270,10 +282,11 @@ class Daemon:
                 f"--listen=unix:{self.path}",
                 f"--ready-fd={ready_write}",
                 f"--exit-with-parent={os.getpid()}",
-                *options,
+                *self.options,
             ],
             stderr=subprocess.DEVNULL,
             pass_fds=[ready_write],
+            env=self.environment,
         )
         os.close(ready_write)
         with os.fdopen(ready) as line:
@@ -284,6 +297,11 @@ class Daemon:
     def env(self) -> dict[str, str]:
         """Environment that sends a client here."""
         return {"TVARANT_ENDPOINT": f"unix:{self.path}"}
+
+    def kill(self) -> None:
+        """SIGKILL; the socket stays behind."""
+        self.process.kill()
+        self.process.wait()
 
     def stop(self) -> int:
         """SIGTERM; the exit status."""
@@ -311,6 +329,71 @@ def start_python(
         env={**os.environ, **(env or {})},
         **options,
     )
+
+
+# Answers one line of Python after the other, as long as stdin is open.
+CLIENT = """
+import sys, torch
+for line in sys.stdin:
+    try:
+        try:
+            code = compile(line, "client", "eval")
+        except SyntaxError:
+            exec(line)
+            print("ok", flush=True)
+        else:
+            print(repr(eval(code)), flush=True)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}".splitlines()[0], flush=True)
+"""
+
+
+class Client:
+    """A process that computes on a daemon at our word.
+
+    Example::
+
+        with Client(daemon) as client:
+            assert client.do("torch.ones(2).sum().item()") == "2.0"
+    """
+
+    def __init__(self, daemon: Daemon, **env: str) -> None:
+        self.process = start_python(CLIENT, {**daemon.env, **env})
+
+    def send(self, line: str) -> None:
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def receive(self) -> str:
+        answer = self.process.stdout.readline()
+        assert answer, self.process.stderr.read()
+        return answer.strip()
+
+    def do(self, line: str) -> str:
+        self.send(line)
+        return self.receive()
+
+    def run(self, code: str) -> None:
+        """Several lines."""
+        answer = self.do(f"exec({textwrap.dedent(code)!r})")
+        assert answer == "None", answer
+
+    def free(self) -> int:
+        return int(self.do("torch.tvarant.mem_get_info()[0]"))
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdout, self.process.stderr):
+            pipe.close()
 
 
 class Zygote:

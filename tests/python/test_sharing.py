@@ -7,74 +7,14 @@ import os
 import socket
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 
 import pytest
 import torch
-from support import Daemon, start_python, wait_until
+from support import Client, Daemon, wait_until
 
 MIB = 1 << 20
-
-# Answers one line of Python after the other, as long as stdin is open.
-CLIENT = """
-import sys, torch
-for line in sys.stdin:
-    try:
-        try:
-            code = compile(line, "client", "eval")
-        except SyntaxError:
-            exec(line)
-            print("ok", flush=True)
-        else:
-            print(repr(eval(code)), flush=True)
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}".splitlines()[0], flush=True)
-"""
-
-
-class Client:
-    """A process that computes on a daemon at our word."""
-
-    def __init__(self, daemon: Daemon, **env: str) -> None:
-        self.process = start_python(CLIENT, {**daemon.env, **env})
-
-    def send(self, line: str) -> None:
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-
-    def receive(self) -> str:
-        answer = self.process.stdout.readline()
-        assert answer, self.process.stderr.read()
-        return answer.strip()
-
-    def do(self, line: str) -> str:
-        self.send(line)
-        return self.receive()
-
-    def run(self, code: str) -> None:
-        """Several lines."""
-        answer = self.do(f"exec({textwrap.dedent(code)!r})")
-        assert answer == "None", answer
-
-    def free(self) -> int:
-        return int(self.do("torch.tvarant.mem_get_info()[0]"))
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.process.poll() is None:
-            self.process.stdin.close()
-            try:
-                self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdout, self.process.stderr):
-            pipe.close()
-
 
 MATMULS = """
 import sys, torch
