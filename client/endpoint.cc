@@ -1,9 +1,11 @@
 #include "client/endpoint.h"
 
+#include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -11,6 +13,9 @@
 
 namespace tvarant::client {
 namespace {
+
+constexpr std::string_view kTcpScheme = "tcp://";
+constexpr size_t kMaxHostBytes = 255;
 
 Status ConnectError(const std::string& endpoint, int error) {
   switch (error) {
@@ -45,9 +50,11 @@ Status ConnectError(const std::string& endpoint, int error) {
 
 Result<Endpoint> Endpoint::Parse(const std::string& text) {
   constexpr std::string_view kScheme = "unix:";
+  if (text.rfind(kTcpScheme, 0) == 0) return ParseTcp(text);
   if (text.rfind(kScheme, 0) != 0) {
     return Status(Code::kInvalidArgument,
-                  "endpoint \"" + text + "\" is not of the form unix:PATH");
+                  "endpoint \"" + text +
+                      "\" is not of the form unix:PATH or tcp://HOST:PORT");
   }
   std::string path = text.substr(kScheme.size());
   if (path.rfind("///", 0) == 0) path.erase(0, 2);
@@ -62,6 +69,44 @@ Result<Endpoint> Endpoint::Parse(const std::string& text) {
   Endpoint endpoint;
   endpoint.path_ = std::move(path);
   return endpoint;
+}
+
+Result<Endpoint> Endpoint::ParseTcp(const std::string& text) {
+  Endpoint endpoint;
+  endpoint.address_ = text.substr(kTcpScheme.size());
+  const std::string& address = endpoint.address_;
+  const size_t colon = address.rfind(':');
+  const std::string host =
+      colon == std::string::npos ? "" : address.substr(0, colon);
+  const std::string port =
+      colon == std::string::npos ? "" : address.substr(colon + 1);
+  const bool is_bracketed =
+      host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const bool has_host =
+      !host.empty() && host.size() <= kMaxHostBytes &&
+      std::all_of(host.begin(), host.end(), [&](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' ||
+               c == '-' || c == '_' ||
+               (is_bracketed && (c == ':' || c == '[' || c == ']' || c == '%'));
+      });
+  const bool has_port =
+      !port.empty() && port.size() <= 5 &&
+      port.find_first_not_of("0123456789") == std::string::npos &&
+      std::stoi(port) > 0 && std::stoi(port) <= 65535;
+  if (has_host && has_port) return endpoint;
+  return Status(Code::kInvalidArgument,
+                "endpoint \"" + text +
+                    "\" is not of the form tcp://HOST:PORT, with an IPv6 "
+                    "address in brackets and a port of 1 to 65535");
+}
+
+bool Endpoint::is_loopback() const {
+  const std::string host = address_.substr(0, address_.rfind(':'));
+  in_addr v4{};
+  if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) {
+    return (ntohl(v4.s_addr) >> 24) == 127;
+  }
+  return host == "localhost" || host == "[::1]";
 }
 
 Result<base::UniqueFd> Endpoint::Connect(Deadline deadline) const {

@@ -2,6 +2,10 @@
 
 #include <grpcpp/create_channel_posix.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "client/status_macros.h"
 #include "proto/wire/channel.h"
 
 namespace tvarant::client {
@@ -53,6 +57,26 @@ grpc::ChannelArguments Arguments() {
   return arguments;
 }
 
+// Between machines the window must hold what is under way, which gRPC learns
+// from the bandwidth and delay that it measures.
+grpc::ChannelArguments RemoteArguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kRemoteKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kRemoteKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return arguments;
+}
+
+// gRPC's reports may have several lines.
+std::string OneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 }  // namespace
 
 Status FromGrpc(const grpc::Status& status) {
@@ -61,7 +85,13 @@ Status FromGrpc(const grpc::Status& status) {
 }
 
 Result<std::unique_ptr<Rpc>> Rpc::Connect(const Endpoint& endpoint,
+                                          const RemoteOptions& remote,
                                           Deadline deadline) {
+  if (endpoint.is_tcp()) {
+    std::unique_ptr<Rpc> rpc(new Rpc(endpoint));
+    TVARANT_RETURN_IF_ERROR(rpc->ConnectTcp(remote));
+    return rpc;
+  }
   Result<base::UniqueFd> fd = endpoint.Connect(deadline);
   if (!fd.ok()) return fd.status();
   std::unique_ptr<Rpc> rpc(new Rpc(endpoint));
@@ -72,9 +102,20 @@ Result<std::unique_ptr<Rpc>> Rpc::Connect(const Endpoint& endpoint,
   return rpc;
 }
 
+Status Rpc::ConnectTcp(const RemoteOptions& remote) {
+  Result<RemoteCredentials> credentials =
+      RemoteCredentials::Load(endpoint_, remote);
+  if (!credentials.ok()) return credentials.status();
+  credentials_ = std::move(credentials.value());
+  stub_ = v1::DeviceService::NewStub(
+      credentials_.MakeChannel(endpoint_, RemoteArguments()));
+  return Status();
+}
+
 Status Rpc::OpenSession(const v1::OpenSessionRequest& request,
                         v1::OpenSessionResponse* response, Deadline deadline) {
   grpc::ClientContext context;
+  credentials_.AddTo(&context);
   context.set_deadline(std::chrono::system_clock::now() +
                        (deadline - std::chrono::steady_clock::now()));
   const Status status =
@@ -86,6 +127,16 @@ Status Rpc::OpenSession(const v1::OpenSessionRequest& request,
     }
     token_ = response->token();
     return status;
+  }
+  if (endpoint_.is_tcp() && (status.code() == Code::kUnavailable ||
+                             status.code() == Code::kPermissionDenied)) {
+    const bool is_refused = status.code() == Code::kPermissionDenied;
+    return Status(
+        status.code(),
+        (is_refused ? "tvarantd at " + endpoint_.text() + " refused"
+                    : "no tvarantd to be reached at " + endpoint_.text()) +
+            " (asked " + credentials_.Describe() +
+            "): " + OneLine(status.message()));
   }
   switch (status.code()) {
     case Code::kDeadlineExceeded:
@@ -106,8 +157,17 @@ Status Rpc::OpenSession(const v1::OpenSessionRequest& request,
   }
 }
 
+Status Rpc::Lost(const std::string& why) const {
+  std::string text = "DEVICE_LOST: the daemon at " + endpoint_.text() +
+                     " is lost: it ended, it ended this session";
+  if (endpoint_.is_tcp()) text += ", or the way to it broke";
+  if (!why.empty()) text += " (" + OneLine(why) + ")";
+  return Status(Code::kUnavailable, std::move(text));
+}
+
 void Rpc::AddToken(grpc::ClientContext* context) const {
   context->AddMetadata(kSessionMetadataKey, token_);
+  credentials_.AddTo(context);
 }
 
 }  // namespace tvarant::client

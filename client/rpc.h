@@ -1,8 +1,9 @@
 // Rpc: the gRPC connection of one session.
 //
-// The socket is connected by us and handed to gRPC, so that a missing or dead
-// socket is known at once, nothing is resolved or proxied, and gRPC never
-// reconnects behind the session's back: a new daemon would not know it.
+// A Unix socket is connected by us and handed to gRPC, so that a missing or
+// dead socket is known at once, nothing is resolved or proxied, and gRPC never
+// reconnects behind the session's back. TCP with TLS is gRPC's own; should it
+// reconnect, the session's token is what the daemon goes by.
 
 #ifndef TVARANT_CLIENT_RPC_H_
 #define TVARANT_CLIENT_RPC_H_
@@ -16,6 +17,7 @@
 
 #include "client/client.h"
 #include "client/endpoint.h"
+#include "client/remote.h"
 #include "proto/tvarant/v1/device.grpc.pb.h"
 
 namespace tvarant::client {
@@ -29,7 +31,9 @@ class Rpc {
  public:
   using Stub = v1::DeviceService::Stub;
 
+  // `remote` is for a tcp endpoint, which is connected by the first call.
   static Result<std::unique_ptr<Rpc>> Connect(const Endpoint& endpoint,
+                                              const RemoteOptions& remote,
                                               Deadline deadline);
 
   // The first call; keeps the token. Every fault that means "this is no
@@ -49,6 +53,10 @@ class Rpc {
     return FromGrpc((stub_.get()->*method)(&context, request, response));
   }
 
+  // The error of a session whose daemon is gone: one sentence, which begins
+  // with DEVICE_LOST. `why` may be empty.
+  Status Lost(const std::string& why) const;
+
   void AddToken(grpc::ClientContext* context) const;
   Stub& stub() { return *stub_; }
   const std::string& token() const { return token_; }
@@ -56,7 +64,10 @@ class Rpc {
  private:
   explicit Rpc(const Endpoint& endpoint) : endpoint_(endpoint) {}
 
+  Status ConnectTcp(const RemoteOptions& remote);
+
   Endpoint endpoint_;
+  RemoteCredentials credentials_;  // of a tcp endpoint
   std::unique_ptr<Stub> stub_;
   std::string token_;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/client.h"
+#include "client/remote_options.h"
 #include "client/session_state.h"
 #include "client/status_macros.h"
 #include "client/transfer.h"
@@ -275,7 +276,13 @@ class SessionImpl : public Session {
 
 Result<std::shared_ptr<Session>> Session::Connect(
     const ConnectOptions& options) {
-  Result<std::shared_ptr<SessionState>> state = SessionState::Connect(options);
+  return ConnectRemote(options, RemoteOptions());
+}
+
+Result<std::shared_ptr<Session>> ConnectRemote(const ConnectOptions& options,
+                                               const RemoteOptions& remote) {
+  Result<std::shared_ptr<SessionState>> state =
+      SessionState::Connect(options, remote);
   if (!state.ok()) return state.status();
   return std::shared_ptr<Session>(
       std::make_shared<SessionImpl>(std::move(state.value())));

@@ -45,13 +45,14 @@ DeviceProperties ToProperties(const v1::OpenSessionResponse& response) {
 }  // namespace
 
 Result<std::shared_ptr<SessionState>> SessionState::Connect(
-    const ConnectOptions& options) {
+    const ConnectOptions& options, const RemoteOptions& remote) {
   Result<Endpoint> endpoint = Endpoint::Parse(options.endpoint);
   if (!endpoint.ok()) return endpoint.status();
   const Deadline deadline =
       std::chrono::steady_clock::now() +
       std::chrono::milliseconds(std::max(options.connect_timeout_ms, 1));
-  Result<std::unique_ptr<Rpc>> rpc = Rpc::Connect(endpoint.value(), deadline);
+  Result<std::unique_ptr<Rpc>> rpc =
+      Rpc::Connect(endpoint.value(), remote, deadline);
   if (!rpc.ok()) return rpc.status();
 
   v1::OpenSessionRequest request;
@@ -62,7 +63,8 @@ Result<std::shared_ptr<SessionState>> SessionState::Connect(
       (options.client_name.empty() ? ProcessName() : options.client_name)
           .substr(0, 256));
   request.set_client_version(kVersion);
-  request.set_map_memory(options.map_memory && options.shared_memory);
+  request.set_map_memory(options.map_memory && options.shared_memory &&
+                         !endpoint.value().is_tcp());
   request.set_op_table_hash(kOpTableHash);
   for (const OpTableRow& row : OpTableRows()) {
     request.add_op_rows(row.Packed());
@@ -86,7 +88,7 @@ Status SessionState::Start(const ConnectOptions& options,
   context_.max_batch_bytes = response.limits().max_batch_bytes();
   max_streams_ = static_cast<int>(std::min<uint64_t>(
       response.limits().max_streams(), kMaxStreamsPerSession));
-  if (options.shared_memory) {
+  if (options.shared_memory && !endpoint.is_tcp()) {
     Result<std::unique_ptr<SideConnection>> side =
         SideConnection::Attach(endpoint, context_.rpc->token(), deadline);
     if (!side.ok()) return side.status();
@@ -131,20 +133,17 @@ SessionState::~SessionState() {
 
 Status SessionState::AfterCall(Status status) {
   if (!context_.life.alive()) return context_.life.death();
-  if (status.code() == Code::kUnavailable) {
-    context_.life.Die(Status(Code::kUnavailable,
-                             "the daemon is lost: it ended, or it ended this "
-                             "session (" +
-                                 status.message() + ")"));
+  // A session that the daemon does not know any more is refused.
+  if (status.code() == Code::kUnavailable ||
+      status.code() == Code::kPermissionDenied) {
+    context_.life.Die(context_.rpc->Lost(status.message()));
     return context_.life.death();
   }
   return status;
 }
 
 void SessionState::OnDaemonEnd() {
-  context_.life.Die(
-      Status(Code::kUnavailable,
-             "the daemon is lost: it ended, or it ended this session"));
+  context_.life.Die(context_.rpc->Lost(""));
   CancelStreams();
 }
 

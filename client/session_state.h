@@ -14,6 +14,7 @@
 
 #include "client/client.h"
 #include "client/host_memory.h"
+#include "client/remote_options.h"
 #include "client/session_context.h"
 #include "client/side_connection.h"
 #include "client/staging_ring.h"
@@ -26,7 +27,7 @@ namespace tvarant::client {
 class SessionState : public std::enable_shared_from_this<SessionState> {
  public:
   static Result<std::shared_ptr<SessionState>> Connect(
-      const ConnectOptions& options);
+      const ConnectOptions& options, const RemoteOptions& remote);
   ~SessionState();
 
   SessionContext& context() { return context_; }

@@ -83,12 +83,10 @@ void StreamCore::ReadLoop() {
 void StreamCore::Break(Status status) {
   // The daemon cancels the streams of a session that it ends.
   if (status.code() == Code::kUnavailable ||
+      status.code() == Code::kPermissionDenied ||
       (status.code() == Code::kCancelled &&
        !cancelled_.load(std::memory_order_acquire))) {
-    context_.life.Die(
-        Status(Code::kUnavailable,
-               "the daemon is lost: it ended, or it ended this session (" +
-                   status.message() + ")"));
+    context_.life.Die(context_.rpc->Lost(status.message()));
   }
   {
     base::MutexLock lock(mutex_);
@@ -258,8 +256,7 @@ Status StreamCore::SendLocked() {
   if (writes_closed_ || !WriteLocked()) {
     const Status status = fault();
     // The reading thread learns why in a moment.
-    return status.ok() ? Status(Code::kUnavailable, "the daemon is lost")
-                       : status;
+    return status.ok() ? context_.rpc->Lost("") : status;
   }
   sent_sequence_.store(last, std::memory_order_release);
   return Status();

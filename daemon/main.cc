@@ -109,6 +109,12 @@ ServerOptions ToServerOptions(const Options& options) {
   server.socket_group = options.socket_group;
   server.admin_group = options.admin_group;
   server.metrics = options.metrics;
+  server.tcp = {.listen = options.listen_tcp,
+                .cert_file = options.tls_cert,
+                .key_file = options.tls_key,
+                .client_ca_file = options.tls_client_ca,
+                .token_file = options.token_file,
+                .allow_plain = options.allow_plain_tcp};
   server.connections.max_connections = options.max_connections;
   server.connections.max_connections_per_user =
       options.max_connections_per_user;
@@ -197,6 +203,9 @@ absl::Status Serve(const Options& options,
                    Server::Start(std::move(server_options), *runtime));
   ASSIGN_OR_RETURN(const RuntimeDeviceProperties device,
                    runtime->GetProperties(0));
+  for (const std::string& endpoint : server->tcp_endpoints()) {
+    endpoints.push_back(endpoint);
+  }
   for (const std::string& endpoint : endpoints) {
     spdlog::info(
         "event=serving version={} endpoint={} runtime={} memory_bytes={} "
@@ -224,7 +233,8 @@ absl::Status Serve(const Options& options,
 absl::Status ServeActivated(Options options, ReadyNotifier& notifier) {
   ASSIGN_OR_RETURN(std::vector<base::UniqueFd> activated,
                    TakeActivatedSockets());
-  if (options.listen.empty() && activated.empty()) {
+  if (options.listen.empty() && activated.empty() &&
+      options.listen_tcp.empty()) {
     options.listen.push_back(kDefaultListen);
   }
   return Serve(options, std::move(activated), notifier);

@@ -14,6 +14,12 @@ Result<std::unique_ptr<AdminClient>> AdminClient::Connect(
     const std::string& endpoint, std::chrono::milliseconds timeout) {
   Result<Endpoint> parsed = Endpoint::Parse(endpoint);
   if (!parsed.ok()) return parsed.status();
+  if (parsed.value().is_tcp()) {
+    return Status(Code::kInvalidArgument,
+                  "a daemon is asked and steered on its own machine: give its "
+                  "unix:PATH, not " +
+                      endpoint);
+  }
   Result<base::UniqueFd> fd =
       parsed.value().Connect(std::chrono::steady_clock::now() + timeout);
   if (!fd.ok()) return fd.status();

@@ -19,6 +19,7 @@ constexpr size_t kMaxCommandBytes = 4096;
 constexpr size_t kShownCommandBytes = 48;
 
 std::string UserOf(const v1::SessionInfo& session) {
+  if (!session.remote_user().empty()) return session.remote_user() + "@tcp";
   const passwd* entry = ::getpwuid(static_cast<uid_t>(session.uid()));
   return entry != nullptr ? entry->pw_name : std::to_string(session.uid());
 }

@@ -75,6 +75,11 @@ class Doctor {
       return Add("endpoint", State::kBad, endpoint.status().message(),
                  "give --endpoint or TVARANT_ENDPOINT as unix:PATH");
     }
+    if (endpoint.value().is_tcp()) {
+      return Add("endpoint", State::kBad,
+                 endpoint_ + " is on another machine, perhaps",
+                 "run the doctor beside the daemon, with --endpoint unix:PATH");
+    }
     const std::string& path = endpoint.value().path();
     struct stat info;
     if (::stat(path.c_str(), &info) != 0) {

@@ -117,6 +117,38 @@ const std::vector<Row>& Table() {
        .value = "HOST:PORT",
        .doc = "serve Prometheus metrics there, on a loopback address (default "
               "not)"},
+      {.name = "listen-tcp",
+       .kind = Kind::kList,
+       .list = &Options::listen_tcp,
+       .value = "HOST:PORT",
+       .doc = "serve other machines there, over TLS; may be repeated (default "
+              "not)"},
+      {.name = "tls-cert",
+       .kind = Kind::kText,
+       .text = &Options::tls_cert,
+       .value = "FILE",
+       .doc = "the daemon's certificate, PEM, its issuers' after it"},
+      {.name = "tls-key",
+       .kind = Kind::kText,
+       .text = &Options::tls_key,
+       .value = "FILE",
+       .doc = "the certificate's key, PEM, closed to other users"},
+      {.name = "tls-client-ca",
+       .kind = Kind::kText,
+       .text = &Options::tls_client_ca,
+       .value = "FILE",
+       .doc = "who signs the certificates of clients, PEM"},
+      {.name = "token-file",
+       .kind = Kind::kText,
+       .text = &Options::token_file,
+       .value = "FILE",
+       .doc = "\"user token\" lines: clients that may come with a token in "
+              "place of a certificate"},
+      {.name = "allow-plain-tcp",
+       .kind = Kind::kFlag,
+       .flag = &Options::allow_plain_tcp,
+       .command_line_only = true,
+       .doc = "serve listen-tcp without TLS, on loopback addresses"},
       {.name = "max-sessions",
        .kind = Kind::kCount,
        .number = &Options::max_sessions,
@@ -420,12 +452,11 @@ absl::StatusOr<Options> ParseArguments(const std::vector<std::string>& args) {
     ASSIGN_OR_RETURN(const std::string text, ReadFile(argument.value));
     RETURN_IF_ERROR(ParseConfig(text, argument.value, &options));
   }
-  bool listens_replaced = false;
+  std::set<std::string> replaced;  // lists of the file
   for (const Argument& argument : arguments) {
     if (argument.name == "config") continue;
     const Row& row = *FindRow(argument.name);
-    if (row.kind == Kind::kList && !listens_replaced) {
-      listens_replaced = true;
+    if (row.kind == Kind::kList && replaced.insert(argument.name).second) {
       (options.*row.list).clear();
     }
     const absl::Status status = SetValue(row, argument.value, &options);

@@ -32,6 +32,13 @@ struct Options {
   std::string admin_group;   // empty: none
   std::string metrics;       // "HOST:PORT"; empty: not served
 
+  std::vector<std::string> listen_tcp;  // "HOST:PORT"
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_client_ca;
+  std::string token_file;
+  bool allow_plain_tcp = false;
+
   uint64_t max_sessions = 256;
   uint64_t max_sessions_per_user = 128;
   uint64_t max_connections = 1024;

@@ -109,12 +109,15 @@ TEST(OptionsTest, TheCommandLineWins) {
   const int fd = ::mkstemp(path.data());
   ASSERT_GE(fd, 0);
   ::close(fd);
-  std::ofstream(path) << "listen = unix:/file\nmax_sessions = 3\nthreads = 2\n";
+  std::ofstream(path) << "listen = unix:/file\nmax_sessions = 3\nthreads = 2\n"
+                         "listen_tcp = a:1\n";
   const auto options = ParseArguments(
-      {"--max-sessions", "4", "--listen", "unix:/line", "--config", path});
+      {"--max-sessions", "4", "--listen", "unix:/line", "--listen-tcp", "b:2",
+       "--listen-tcp", "c:3", "--config", path});
   ::unlink(path.c_str());
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_THAT(options->listen, ElementsAre("unix:/line"));
+  EXPECT_THAT(options->listen_tcp, ElementsAre("b:2", "c:3"));
   EXPECT_EQ(options->max_sessions, 4u);
   EXPECT_EQ(options->threads, 2u);
 }

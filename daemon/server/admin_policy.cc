@@ -42,6 +42,10 @@ absl::StatusOr<AdminPolicy> AdminPolicy::Create(const std::string& group) {
 }
 
 absl::Status AdminPolicy::Check(const PeerCredentials& peer) const {
+  if (peer.is_remote()) {
+    return absl::PermissionDeniedError(
+        "a daemon is steered from its own machine");
+  }
   if (peer.uid == 0 || peer.uid == ::geteuid() || IsMember(peer)) {
     return absl::OkStatus();
   }

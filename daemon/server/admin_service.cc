@@ -117,6 +117,7 @@ grpc::Status AdminService::ListSessions(grpc::ServerContext*,
     info->set_busy_seconds(Seconds(session->gate_member().busy_ns()));
     info->set_queued_bytes(session->queued_bytes().load());
     info->set_local(session->attached());
+    info->set_remote_user(session->peer().remote_user);
   }
   std::sort(response->mutable_sessions()->begin(),
             response->mutable_sessions()->end(),

@@ -88,11 +88,13 @@ void FillProperties(const TvarantRuntime& runtime,
 
 absl::StatusOr<PeerCredentials> DeviceService::PeerOf(
     const grpc::ServerContext& call) const {
-  const std::optional<PeerCredentials> peer = peers_.Find(call.peer());
-  if (!peer.has_value()) {
-    return absl::UnauthenticatedError("the connection is not known");
+  const std::string name = call.peer();
+  if (const auto peer = peers_.Find(name)) return *peer;
+  // A connection of our own listener that has ended is no remote one.
+  if (name.rfind("ipv4:", 0) == 0 || name.rfind("ipv6:", 0) == 0) {
+    return remote_peers_.Authenticate(call);
   }
-  return *peer;
+  return absl::UnauthenticatedError("the connection is not known");
 }
 
 absl::StatusOr<std::shared_ptr<Session>> DeviceService::SessionOf(
@@ -146,10 +148,12 @@ absl::Status DeviceService::Open(const grpc::ServerContext& call,
                                     : properties.total_memory_bytes);
   response->set_daemon_version(kVersion);
   response->set_memory_is_mappable(context_.runtime.memory_is_mappable());
-  spdlog::info("event=session_opened id={} pid={} uid={} client={} version={}",
-               session->id(), peer.pid, peer.uid,
-               base::LogValue(request.client_name()),
-               base::LogValue(request.client_version()));
+  spdlog::info(
+      "event=session_opened id={} pid={} uid={} remote_user={} client={} "
+      "version={}",
+      session->id(), peer.pid, peer.uid, base::LogValue(peer.remote_user),
+      base::LogValue(request.client_name()),
+      base::LogValue(request.client_version()));
   return absl::OkStatus();
 }
 

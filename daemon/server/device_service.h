@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/server/peer_table.h"
+#include "daemon/server/remote_peers.h"
 #include "daemon/server/session_registry.h"
 #include "daemon/server/stream_executor.h"
 #include "proto/tvarant/v1/device.grpc.pb.h"
@@ -30,10 +31,12 @@ class DeviceService final : public v1::DeviceService::Service {
  public:
   // The references must outlive the service. max_streams: of all sessions.
   DeviceService(const ExecutorContext& context, SessionRegistry& sessions,
-                const PeerTable& peers, uint64_t max_streams)
+                const PeerTable& peers, RemotePeers& remote_peers,
+                uint64_t max_streams)
       : context_(context),
         sessions_(sessions),
         peers_(peers),
+        remote_peers_(remote_peers),
         max_streams_(max_streams) {}
 
   grpc::Status OpenSession(grpc::ServerContext* call,
@@ -79,6 +82,7 @@ class DeviceService final : public v1::DeviceService::Service {
   const ExecutorContext context_;
   SessionRegistry& sessions_;
   const PeerTable& peers_;
+  RemotePeers& remote_peers_;
   const uint64_t max_streams_;
   std::atomic<uint64_t> streams_{0};
 };

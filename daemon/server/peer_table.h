@@ -22,6 +22,11 @@ struct PeerCredentials {
   pid_t pid = 0;
   uid_t uid = static_cast<uid_t>(-1);
   gid_t gid = static_cast<gid_t>(-1);
+  // Over TCP: the name that the peer has proved; uid is a number for it. Empty:
+  // a user of this machine.
+  std::string remote_user{};
+
+  bool is_remote() const { return !remote_user.empty(); }
 };
 
 // Thread-safe.

@@ -14,6 +14,7 @@
 #include "daemon/server/janitor.h"
 #include "daemon/server/peer_table.h"
 #include "daemon/server/program_cache.h"
+#include "daemon/server/remote_peers.h"
 #include "grpc/grpc.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
@@ -33,13 +34,14 @@ constexpr int kMaxCallsPerConnection = kMaxStreamsPerSession + 36;
 class ServerImpl final : public Server, private MetricsSource {
  public:
   ServerImpl(const ServerOptions& options, AdminPolicy policy,
-             TvarantRuntime& runtime)
+             std::unique_ptr<RemotePeers> remote_peers, TvarantRuntime& runtime)
       : runtime_(runtime),
+        remote_peers_(std::move(remote_peers)),
         gate_(options.device_width),
         sessions_(runtime, busy_, counters_, options.sessions),
         device_service_(
             ExecutorContext{runtime, gate_, busy_, programs_, counters_},
-            sessions_, peers_, options.max_streams),
+            sessions_, peers_, *remote_peers_, options.max_streams),
         admin_service_(
             AdminContext{runtime, gate_, sessions_, counters_, peers_,
                          [this](bool draining) { SetServing(!draining); }},
@@ -79,6 +81,11 @@ class ServerImpl final : public Server, private MetricsSource {
         });
     if (!listener.ok()) return listener.status();
     listener_ = *std::move(listener);
+    if (!options.tcp.listen.empty()) {
+      ASSIGN_OR_RETURN(tcp_,
+                       TcpServer::Start(options.tcp, device_service_,
+                                        options.max_streams + kUnaryThreads));
+    }
     if (options.metrics.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(metrics_, MetricsEndpoint::Start(options.metrics, *this));
     spdlog::info("event=metrics address={} port={}",
@@ -97,6 +104,8 @@ class ServerImpl final : public Server, private MetricsSource {
     sessions_.EndAll("drain");
     // Before gRPC, which must not be given connections any more.
     listener_.reset();
+    if (tcp_ != nullptr) tcp_->Shutdown(std::chrono::milliseconds(500));
+    tcp_.reset();
     grpc_->Shutdown(std::chrono::system_clock::now() +
                     std::chrono::milliseconds(500));
     grpc_->Wait();
@@ -113,6 +122,9 @@ class ServerImpl final : public Server, private MetricsSource {
     return listener_ == nullptr ? 0 : listener_->attached_count();
   }
   const Counters& counters() const override { return counters_; }
+  std::vector<std::string> tcp_endpoints() const override {
+    return tcp_ == nullptr ? std::vector<std::string>() : tcp_->endpoints();
+  }
 
  private:
   absl::Status StartGrpc(const ServerOptions& options) {
@@ -208,6 +220,7 @@ class ServerImpl final : public Server, private MetricsSource {
   }
 
   TvarantRuntime& runtime_;
+  const std::unique_ptr<RemotePeers> remote_peers_;
   const std::chrono::steady_clock::time_point started_at_ =
       std::chrono::steady_clock::now();
   Counters counters_;
@@ -222,6 +235,7 @@ class ServerImpl final : public Server, private MetricsSource {
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<Janitor> janitor_;
   std::unique_ptr<Listener> listener_;
+  std::unique_ptr<TcpServer> tcp_;
   std::unique_ptr<MetricsEndpoint> metrics_;
 };
 
@@ -231,8 +245,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
                                                       TvarantRuntime& runtime) {
   ASSIGN_OR_RETURN(AdminPolicy policy,
                    AdminPolicy::Create(options.admin_group));
-  auto server =
-      std::make_unique<ServerImpl>(options, std::move(policy), runtime);
+  ASSIGN_OR_RETURN(std::unique_ptr<RemotePeers> remote_peers,
+                   RemotePeers::Create({.token_file = options.tcp.token_file,
+                                        .is_plain = options.tcp.is_plain()}));
+  auto server = std::make_unique<ServerImpl>(options, std::move(policy),
+                                             std::move(remote_peers), runtime);
   RETURN_IF_ERROR(server->Start(options));
   return server;
 }

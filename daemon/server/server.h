@@ -22,6 +22,7 @@
 #include "daemon/runtime/runtime.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/session_registry.h"
+#include "daemon/server/tcp_server.h"
 
 namespace tvarant {
 
@@ -33,6 +34,7 @@ struct ServerOptions {
   mode_t socket_mode = 0660;
   std::string socket_group;
   ListenerOptions connections;
+  TcpOptions tcp;
   SessionLimits sessions;
   uint64_t max_streams = 1024;
   std::string admin_group;  // empty: none
@@ -60,6 +62,9 @@ class Server {
   // Clients that are attached by a side connection.
   virtual size_t attached_clients() const = 0;
   virtual const Counters& counters() const = 0;
+
+  // "tcp://HOST:PORT", with the ports that the system chose for 0.
+  virtual std::vector<std::string> tcp_endpoints() const = 0;
 };
 
 }  // namespace tvarant

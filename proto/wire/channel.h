@@ -23,6 +23,15 @@ inline constexpr int kKeepaliveTimeMs = 20000;
 inline constexpr int kKeepaliveTimeoutMs = 20000;
 inline constexpr int kMinPingIntervalMs = 5000;
 
+// The same over TCP, where nothing but an answer that stays away tells of a
+// link or a machine that is gone: the client learns of it after at most the sum
+// of its two, the daemon, which must not end a session that is only slow, after
+// the sum of its own.
+inline constexpr int kRemoteKeepaliveTimeMs = 5000;
+inline constexpr int kRemoteKeepaliveTimeoutMs = 5000;
+inline constexpr int kServerKeepaliveTimeMs = 20000;
+inline constexpr int kServerKeepaliveTimeoutMs = 20000;
+
 // gRPC's limit for one message, either way. Batches stay below
 // Limits.max_batch_bytes, which is below this.
 inline constexpr int kMaxMessageBytes = 2 << 20;

@@ -14,6 +14,8 @@ std::string ModeName(Mode mode) {
       return "Unmapped";
     case Mode::kMessages:
       return "Messages";
+    case Mode::kTcp:
+      return "Tcp";
   }
   return "";
 }
@@ -37,7 +39,7 @@ ConnectOptions OptionsFor(Mode mode, const std::string& endpoint) {
   ConnectOptions options;
   options.endpoint = endpoint;
   options.map_memory = mode == Mode::kMapped;
-  options.shared_memory = mode != Mode::kMessages;
+  options.shared_memory = SharesMemory(mode);
   options.client_name = "integration-test";
   return options;
 }

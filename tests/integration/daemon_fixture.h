@@ -20,6 +20,7 @@
 
 #include "client/client.h"
 #include "gtest/gtest.h"
+#include "tests/integration/tcp_daemon.h"
 
 namespace tvarant::client {
 
@@ -27,10 +28,14 @@ namespace tvarant::client {
 enum class Mode {
   kMapped,    // segments mapped into the process
   kUnmapped,  // staging memory
-  kMessages,  // gRPC alone, as for a remote daemon
+  kMessages,  // gRPC alone, over the Unix socket
+  kTcp,       // gRPC alone, over TCP with TLS
 };
 
 std::string ModeName(Mode mode);
+inline bool SharesMemory(Mode mode) {
+  return mode == Mode::kMapped || mode == Mode::kUnmapped;
+}
 
 // Path of the tvarantd that the build made, or $TVARANT_DAEMON.
 std::string DaemonBinary();
@@ -83,7 +88,8 @@ Result<uint64_t> LaunchGather(Stream& stream, Vector dst, Vector table,
 class DaemonTest : public testing::TestWithParam<Mode> {
  protected:
   void SetUp() override {
-    daemon_ = StartDaemon();
+    daemon_ =
+        GetParam() == Mode::kTcp ? StartTcpDaemon(256 << 20) : StartDaemon();
     ASSERT_NE(daemon_, nullptr);
   }
 
@@ -97,11 +103,11 @@ inline std::string ParamName(const testing::TestParamInfo<Mode>& info) {
   return ModeName(info.param);
 }
 
-#define TVARANT_INSTANTIATE_MODES(Suite)                                \
-  INSTANTIATE_TEST_SUITE_P(                                             \
-      Modes, Suite,                                                     \
-      testing::Values(Mode::kMapped, Mode::kUnmapped, Mode::kMessages), \
-      ParamName)
+#define TVARANT_INSTANTIATE_MODES(Suite)                                   \
+  INSTANTIATE_TEST_SUITE_P(Modes, Suite,                                   \
+                           testing::Values(Mode::kMapped, Mode::kUnmapped, \
+                                           Mode::kMessages, Mode::kTcp),   \
+                           ParamName)
 
 // The value of a Result, or a failed test and a default value.
 template <typename T>
