@@ -47,7 +47,24 @@ constexpr Shape kShapes[] = {
     // Windows that begin in the padding and end beyond the input.
     {1, 2, 3, 1, {1, 2, 3}, {1, 4, 5}, {1, 1, 1}, {0, 3, 4}, {1, 1, 1}},
     {1, 2, 2, 1, {1, 3, 3}, {1, 2, 2}, {1, 5, 5}, {0, 0, 0}, {1, 1, 1}},
+    // Nothing to add up, and nothing to write.
+    {2, 0, 3, 1, {1, 4, 4}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}},
+    {0, 2, 3, 1, {1, 4, 4}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}},
 };
+
+// Large enough to be cut into parts; x lies plane by plane, and (one image)
+// channel by channel.
+constexpr Shape kLargeShapes[] = {
+    {1, 16, 6, 1, {1, 30, 41}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}},
+    {1, 16, 8, 2, {1, 40, 40}, {1, 3, 3}, {1, 2, 2}, {0, 2, 2}, {1, 2, 2}},
+    {1, 24, 16, 1, {1, 9, 11}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}},
+    {7, 12, 4, 1, {1, 20, 20}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}},
+    {3, 16, 8, 4, {2, 8, 9}, {2, 3, 3}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}},
+};
+constexpr Layout kPlain[] = {Layout::kContiguous, Layout::kContiguous,
+                             Layout::kContiguous, Layout::kContiguous};
+constexpr Layout kChannelsFirst[] = {Layout::kTransposed, Layout::kContiguous,
+                                     Layout::kContiguous, Layout::kContiguous};
 
 // Calls visit(x index, y index, weight index) for every product.
 template <typename Visit>
@@ -80,6 +97,48 @@ void ForProducts(const Shape& s, const Tensor& x, const Tensor& y,
 
 enum class What { kForward, kTranspose, kWeight };
 
+// layouts: of x, y, weight, bias.
+absl::Status RunShape(Backend& backend, const std::string& name, What what,
+                      DType dtype, bool biased, const Shape& shape,
+                      const Layout* layouts, std::mt19937_64& random) {
+  Tensor x(dtype, shape.x(), layouts[0]);
+  Tensor y(dtype, shape.y(), layouts[1]);
+  Tensor weight(dtype, shape.weight(), layouts[2]);
+  const int64_t width = what == What::kForward ? shape.rows : shape.channels;
+  Tensor bias(dtype, {width}, layouts[3]);
+  bias.FillRandom(random, -1, 1);
+  for (Tensor* t : {&x, &y, &weight}) t->FillRandom(random, -1, 1);
+  Launch launch(what == What::kForward     ? Kernel::kConvolution
+                : what == What::kTranspose ? Kernel::kConvolutionTranspose
+                                           : Kernel::kConvolutionWeight);
+  launch.ints = shape.ints();
+  Tensor& result = what == What::kForward     ? y
+                   : what == What::kTranspose ? x
+                                              : weight;
+  std::vector<Real> want(result.numel());
+  ForProducts(shape, x, y, weight, [&](int64_t i, int64_t j, int64_t k) {
+    if (what == What::kForward) want[j] += x.Get(i) * weight.Get(k);
+    if (what == What::kTranspose) want[i] += y.Get(j) * weight.Get(k);
+    if (what == What::kWeight) want[k] += y.Get(j) * x.Get(i);
+  });
+  launch.dst = {&result};
+  if (what == What::kForward) launch.src = {&x, &weight};
+  if (what == What::kTranspose) launch.src = {&y, &weight};
+  if (what == What::kWeight) launch.src = {&y, &x};
+  if (what != What::kWeight && biased) {
+    launch.src.push_back(&bias);
+    for (int64_t i = 0; i < result.numel(); ++i) {
+      want[i] += bias.Get(result.CoordinatesOf(i)[1]);
+    }
+  }
+  RETURN_IF_ERROR(backend.Run(launch));
+  return ExpectValues(
+      absl::StrCat(name, " ", result.Describe()), result,
+      [&](int64_t i) { return want[i]; },
+      // Sums of up to a few thousand products of numbers below 1.
+      {.ulps = 32, .absolute = SizeOf(dtype) == 2 ? Real{64} : Real{512}});
+}
+
 absl::Status RunConvolution(Backend& backend, const std::string& name,
                             What what, DType dtype, bool biased) {
   std::mt19937_64 random = SeedOf(name);
@@ -90,40 +149,23 @@ absl::Status RunConvolution(Backend& backend, const std::string& name,
       return dst ? kDstLayouts[(turn + operand) % 4]
                  : kSrcLayouts[(turn + operand) % 6];
     };
-    Tensor x(dtype, shape.x(), layout(0, what == What::kTranspose));
-    Tensor y(dtype, shape.y(), layout(1, what == What::kForward));
-    Tensor weight(dtype, shape.weight(), layout(2, what == What::kWeight));
-    const int64_t width = what == What::kForward ? shape.rows : shape.channels;
-    Tensor bias(dtype, {width}, layout(3, false));
-    bias.FillRandom(random, -1, 1);
-    for (Tensor* t : {&x, &y, &weight}) t->FillRandom(random, -1, 1);
-    Launch launch(what == What::kForward     ? Kernel::kConvolution
-                  : what == What::kTranspose ? Kernel::kConvolutionTranspose
-                                             : Kernel::kConvolutionWeight);
-    launch.ints = shape.ints();
-    Tensor& result = what == What::kForward     ? y
-                     : what == What::kTranspose ? x
-                                                : weight;
-    std::vector<Real> want(result.numel());
-    ForProducts(shape, x, y, weight, [&](int64_t i, int64_t j, int64_t k) {
-      if (what == What::kForward) want[j] += x.Get(i) * weight.Get(k);
-      if (what == What::kTranspose) want[i] += y.Get(j) * weight.Get(k);
-      if (what == What::kWeight) want[k] += y.Get(j) * x.Get(i);
-    });
-    launch.dst = {&result};
-    if (what == What::kForward) launch.src = {&x, &weight};
-    if (what == What::kTranspose) launch.src = {&y, &weight};
-    if (what == What::kWeight) launch.src = {&y, &x};
-    if (what != What::kWeight && biased) {
-      launch.src.push_back(&bias);
-      for (int64_t i = 0; i < result.numel(); ++i) {
-        want[i] += bias.Get(result.CoordinatesOf(i)[1]);
-      }
+    const Layout layouts[] = {
+        layout(0, what == What::kTranspose), layout(1, what == What::kForward),
+        layout(2, what == What::kWeight), layout(3, false)};
+    RETURN_IF_ERROR(
+        RunShape(backend, name, what, dtype, biased, shape, layouts, random));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunLarge(Backend& backend, const std::string& name, What what,
+                      DType dtype) {
+  std::mt19937_64 random = SeedOf(name);
+  for (const Shape& shape : kLargeShapes) {
+    for (const Layout* layouts : {kPlain, kChannelsFirst}) {
+      RETURN_IF_ERROR(RunShape(backend, name, what, dtype, /*biased=*/true,
+                               shape, layouts, random));
     }
-    RETURN_IF_ERROR(backend.Run(launch));
-    RETURN_IF_ERROR(ExpectValues(absl::StrCat(name, " ", result.Describe()),
-                                 result, [&](int64_t i) { return want[i]; },
-                                 {.ulps = 32, .absolute = 64}));
   }
   return absl::OkStatus();
 }
@@ -145,6 +187,17 @@ void AddConvCases(CaseList& cases) {
       add(Kernel::kConvolutionTranspose, What::kTranspose);
       if (!biased) add(Kernel::kConvolutionWeight, What::kWeight);
     }
+    if (dtype == DType::kFloat16 || dtype == DType::kFloat64) continue;
+    const auto add_large = [&](Kernel kernel, What what) {
+      const std::string name =
+          absl::StrCat(NameOf(kernel), "/large/", NameOf(dtype));
+      cases.push_back({name, kernel, {}, [=](Backend& backend) {
+                         return RunLarge(backend, name, what, dtype);
+                       }});
+    };
+    add_large(Kernel::kConvolution, What::kForward);
+    add_large(Kernel::kConvolutionTranspose, What::kTranspose);
+    add_large(Kernel::kConvolutionWeight, What::kWeight);
   }
 }
 

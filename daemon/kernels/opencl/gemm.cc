@@ -199,7 +199,10 @@ absl::Status RunGemm(KernelContext& context, const ResolvedLaunch& launch) {
   const bool has_bias = launch.src.size() > 2 && launch.beta != 0 &&
                         launch.src[2].dtype != DType::kInvalid;
   RETURN_IF_ERROR(CheckDTypes(context.traits(), launch, has_bias));
-  GemmProblem problem = ProblemOf(launch, has_bias);
+  return RunGemmProblem(context, ProblemOf(launch, has_bias));
+}
+
+absl::Status RunGemmProblem(KernelContext& context, GemmProblem problem) {
   const GemmArguments& g = problem.args;
   if (g.batch == 0 || g.m == 0 || g.n == 0) return absl::OkStatus();
   FoldBatch(&problem);

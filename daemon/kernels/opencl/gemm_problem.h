@@ -60,7 +60,10 @@ absl::StatusOr<cl_mem> PartialSums(KernelContext& context,
 absl::Status AddPartialSums(KernelContext& context, const GemmProblem& problem,
                             cl_mem partial);
 
-// Any problem.
+// Any problem, the best way.
+absl::Status RunGemmProblem(KernelContext& context, GemmProblem problem);
+
+// Any problem, by tiles.
 absl::Status RunGemmTiles(KernelContext& context, GemmProblem problem);
 
 // At most kMaxGemvRows rows.

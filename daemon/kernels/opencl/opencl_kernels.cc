@@ -73,6 +73,26 @@ absl::Status RunOpenClKernel(KernelContext& context,
       return RunIndexPut(context, launch);
     case Kernel::kEmbeddingBackward:
       return RunEmbeddingBackward(context, launch);
+    case Kernel::kConvolution:
+      return RunConvolution(context, launch);
+    case Kernel::kConvolutionTranspose:
+      return RunConvolutionTranspose(context, launch);
+    case Kernel::kConvolutionWeight:
+      return RunConvolutionWeight(context, launch);
+    case Kernel::kNonzero:
+      return RunNonzero(context, launch);
+    case Kernel::kMaskedSelect:
+      return RunMaskedSelect(context, launch);
+    case Kernel::kMaskedScatter:
+      return RunMaskedScatter(context, launch);
+    case Kernel::kSort:
+      return RunSort(context, launch);
+    case Kernel::kOrderStatistic:
+      return RunOrderStatistic(context, launch);
+    case Kernel::kSearchSorted:
+      return RunSearchSorted(context, launch);
+    case Kernel::kHistogram:
+      return RunHistogram(context, launch);
     case Kernel::kGemm:
       return RunGemm(context, launch);
     default:

@@ -68,6 +68,23 @@ absl::Status RunScatterAdd(KernelContext& context,
 absl::Status RunIndexPut(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunEmbeddingBackward(KernelContext& context,
                                   const ResolvedLaunch& launch);
+absl::Status RunConvolution(KernelContext& context,
+                            const ResolvedLaunch& launch);
+absl::Status RunConvolutionTranspose(KernelContext& context,
+                                     const ResolvedLaunch& launch);
+absl::Status RunConvolutionWeight(KernelContext& context,
+                                  const ResolvedLaunch& launch);
+absl::Status RunNonzero(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunMaskedSelect(KernelContext& context,
+                             const ResolvedLaunch& launch);
+absl::Status RunMaskedScatter(KernelContext& context,
+                              const ResolvedLaunch& launch);
+absl::Status RunSort(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunOrderStatistic(KernelContext& context,
+                               const ResolvedLaunch& launch);
+absl::Status RunSearchSorted(KernelContext& context,
+                             const ResolvedLaunch& launch);
+absl::Status RunHistogram(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunGemm(KernelContext& context, const ResolvedLaunch& launch);
 
 // Queues the zeroing of memory.

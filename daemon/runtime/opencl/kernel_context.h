@@ -90,7 +90,7 @@ class KernelContext {
   // Device memory of this stream, contents undefined, for launches queued from
   // now until the next call with the same slot. Slots let one launch hold
   // several.
-  static constexpr int kScratchSlots = 4;
+  static constexpr int kScratchSlots = 6;
   absl::StatusOr<cl_mem> Scratch(uint64_t bytes, int slot = 0);
 
   // Work-groups of `local` items; `global` is a multiple in each dimension.
