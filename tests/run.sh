@@ -124,10 +124,29 @@ run_pytest() {
   count "pytest $name" "$suite_passed" "$suite_failed" "$status"
 }
 
+# run_simulator NAME [VARIABLE=VALUE...]: every Python test. Those of single ops
+# and models mind no neighbour and run two at a time, each with a daemon of its
+# own; the rest look at processes, times and counters.
+run_simulator() {
+  local name="$1" file together=() alone=()
+  shift
+  for file in tests/python/test_*.py; do
+    case "$(basename "$file")" in
+      test_ops_* | test_device_generic.py | test_rnn.py | test_vision_models.py)
+        together+=("$file")
+        ;;
+      *) alone+=("$file") ;;
+    esac
+  done
+  run_pytest "$name together" OMP_NUM_THREADS=1 "$@" -- \
+    -n 2 --dist worksteal tests/conformance tests/models "${together[@]}"
+  run_pytest "$name alone" "$@" -- "${alone[@]}"
+}
+
 run_python() {
-  run_pytest mapped
+  run_simulator mapped
   # The range unreadable, as with a card.
-  run_pytest unmapped TVARANT_SIM_MAP=0
+  run_simulator unmapped TVARANT_SIM_MAP=0
   # On PoCL, where each kernel takes a while to compile: a part.
   run_pytest opencl TVARANT_BACKEND=opencl -- \
     tests/python/test_{tensors,views,optimizers,serialization,streams}.py \
