@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cctype>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -101,11 +103,53 @@ bool AlphaIsOne(const ProgramNode& node) {
                                 : node.immediate_int() == 1;
 }
 
-// Whether math.cl has what the expression of the op names.
-bool HasOpenClForm(PointwiseOp op) {
-  return static_cast<int>(op) < static_cast<int>(PointwiseOp::kDigamma) ||
-         op == PointwiseOp::kNextafter || op == PointwiseOp::kGcd ||
-         op == PointwiseOp::kLcm;
+// Where the functions that an op's expression names stand: in math.cl, or in
+// a text of their own, which programs without them need not compile.
+enum class MathPart { kPlain, kGamma, kNormal, kBessel, kPolynomial, kNone };
+
+MathPart PartOf(PointwiseOp op) {
+  switch (op) {
+    case PointwiseOp::kDigamma:
+    case PointwiseOp::kZeta:
+    case PointwiseOp::kIgamma:
+    case PointwiseOp::kIgammac:
+      return MathPart::kGamma;
+    case PointwiseOp::kErfinv:
+    case PointwiseOp::kErfcx:
+    case PointwiseOp::kNdtri:
+    case PointwiseOp::kLogNdtr:
+    case PointwiseOp::kFrexpMantissa:
+    case PointwiseOp::kFrexpExponent:
+      return MathPart::kNormal;
+    case PointwiseOp::kBesselI0:
+    case PointwiseOp::kBesselI0e:
+    case PointwiseOp::kBesselI1:
+    case PointwiseOp::kBesselI1e:
+    case PointwiseOp::kBesselK0:
+    case PointwiseOp::kBesselK0e:
+    case PointwiseOp::kBesselK1:
+    case PointwiseOp::kBesselK1e:
+    case PointwiseOp::kSphericalJ0:
+    case PointwiseOp::kAiryAi:
+      return MathPart::kBessel;
+    case PointwiseOp::kChebyshevT:
+    case PointwiseOp::kChebyshevU:
+    case PointwiseOp::kChebyshevV:
+    case PointwiseOp::kChebyshevW:
+    case PointwiseOp::kHermiteH:
+    case PointwiseOp::kHermiteHe:
+    case PointwiseOp::kLaguerre:
+    case PointwiseOp::kLegendre:
+      return MathPart::kPolynomial;
+    // OpenCL C has none of them, and nobody wrote them for it.
+    case PointwiseOp::kBesselJ0:
+    case PointwiseOp::kBesselJ1:
+    case PointwiseOp::kBesselY0:
+    case PointwiseOp::kBesselY1:
+      return MathPart::kNone;
+    default:
+      return MathPart::kPlain;
+  }
 }
 
 // An expression of the op table for one computing type: T(x) and fn_name(x)
@@ -140,6 +184,31 @@ const std::string& MathText() {
   return *text;
 }
 
+// For float and double.
+std::string ForReals(absl::string_view text) {
+  return absl::StrCat("#define REAL float\n#define FN(name) name##_f\n", text,
+                      "#undef REAL\n#undef FN\n"
+                      "#define REAL double\n#define FN(name) name##_d\n",
+                      text, "#undef REAL\n#undef FN\n");
+}
+
+std::string TextOf(MathPart part) {
+  switch (part) {
+    case MathPart::kGamma:
+      return kMathGammaCl.text;
+    case MathPart::kNormal:
+      return kMathNormalCl.text;
+    case MathPart::kBessel:
+      return absl::StrCat(absl::StrReplaceAll(kBesselTablesCl.text,
+                                              {{"constexpr", "__constant"}}),
+                          kMathBesselCl.text);
+    case MathPart::kPolynomial:
+      return ForReals(kMathPolynomialCl.text);
+    default:
+      return "";
+  }
+}
+
 class Writer {
  public:
   Writer(const Program& program, const PointwiseShape& shape, bool has_double)
@@ -151,6 +220,9 @@ class Writer {
       RETURN_IF_ERROR(AddNode(static_cast<int>(i)));
     }
     kernel_.source = MathText();
+    for (const MathPart part : parts_) {
+      absl::StrAppend(&kernel_.source, TextOf(part));
+    }
     WriteElement();
     WriteKernel();
     return std::move(kernel_);
@@ -247,10 +319,12 @@ class Writer {
   }
 
   absl::StatusOr<std::string> Arithmetic(int i, const ProgramNode& node) {
-    if (!HasOpenClForm(node.op)) {
-      return absl::UnimplementedError(
-          absl::StrCat("pointwise: no OpenCL form of ", NameOf(node.op)));
+    const MathPart part = PartOf(node.op);
+    if (part == MathPart::kNone || (part != MathPart::kPlain && !has_double_)) {
+      return absl::UnimplementedError(absl::StrCat(
+          "pointwise: no OpenCL form of ", NameOf(node.op), " here"));
     }
+    if (part != MathPart::kPlain) parts_.insert(part);
     // The type of the values, not of a condition or a comparison's result.
     const bool is_where = node.op == PointwiseOp::kWhere;
     const ComputeClass type =
@@ -563,6 +637,7 @@ class Writer {
   const Program& program_;
   const PointwiseShape& shape_;
   const bool has_double_;
+  std::set<MathPart> parts_;  // that the program needs
   PointwiseKernel kernel_;
   std::string functions_;  // one for each op that is used
   std::string body_;       // of the function for one element

@@ -89,5 +89,31 @@ TEST(PointwiseSourceTest, ExpressionsAreSpecialised) {
   EXPECT_THAT(kernel->source, Not(HasSubstr(" T(")));
 }
 
+absl::StatusOr<PointwiseKernel> OneOp(PointwiseOp op, bool has_double) {
+  ProgramBuilder builder;
+  builder.Store(
+      builder.Op(op, DType::kFloat32, builder.Load(0, DType::kFloat32)));
+  return MakePointwise(builder.program(), Dense(DType::kFloat32), has_double);
+}
+
+// Compilers are slow: a program has the special functions that it needs.
+TEST(PointwiseSourceTest, SpecialFunctionsComeWhenNeeded) {
+  const auto exp = OneOp(PointwiseOp::kExp, true);
+  const auto erfinv = OneOp(PointwiseOp::kErfinv, true);
+  const auto bessel = OneOp(PointwiseOp::kBesselK0, true);
+  ASSERT_TRUE(exp.ok() && erfinv.ok() && bessel.ok());
+  EXPECT_THAT(exp->source, Not(HasSubstr("fn_erfinv")));
+  EXPECT_THAT(erfinv->source, HasSubstr("TV_SPECIAL_1(erfinv"));
+  EXPECT_THAT(erfinv->source, Not(HasSubstr("kK0Small")));
+  EXPECT_THAT(bessel->source, HasSubstr("__constant double kK0Small"));
+}
+
+TEST(PointwiseSourceTest, SpecialFunctionsNeedDouble) {
+  for (const auto& kernel : {OneOp(PointwiseOp::kErfinv, false),
+                             OneOp(PointwiseOp::kBesselJ0, true)}) {
+    EXPECT_EQ(kernel.status().code(), absl::StatusCode::kUnimplemented);
+  }
+}
+
 }  // namespace
 }  // namespace tvarant::opencl

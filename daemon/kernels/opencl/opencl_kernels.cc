@@ -93,6 +93,18 @@ absl::Status RunOpenClKernel(KernelContext& context,
       return RunSearchSorted(context, launch);
     case Kernel::kHistogram:
       return RunHistogram(context, launch);
+    case Kernel::kResample:
+      return RunResample(context, launch);
+    case Kernel::kResampleBackward:
+      return RunResampleBackward(context, launch);
+    case Kernel::kPairDistance:
+      return RunPairDistance(context, launch);
+    case Kernel::kPairDistanceBackward:
+      return RunPairDistanceBackward(context, launch);
+    case Kernel::kEmbeddingBag:
+      return RunEmbeddingBag(context, launch);
+    case Kernel::kEmbeddingRenorm:
+      return RunEmbeddingRenorm(context, launch);
     case Kernel::kGemm:
       return RunGemm(context, launch);
     default:

@@ -85,6 +85,17 @@ absl::Status RunOrderStatistic(KernelContext& context,
 absl::Status RunSearchSorted(KernelContext& context,
                              const ResolvedLaunch& launch);
 absl::Status RunHistogram(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunResample(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunResampleBackward(KernelContext& context,
+                                 const ResolvedLaunch& launch);
+absl::Status RunPairDistance(KernelContext& context,
+                             const ResolvedLaunch& launch);
+absl::Status RunPairDistanceBackward(KernelContext& context,
+                                     const ResolvedLaunch& launch);
+absl::Status RunEmbeddingBag(KernelContext& context,
+                             const ResolvedLaunch& launch);
+absl::Status RunEmbeddingRenorm(KernelContext& context,
+                                const ResolvedLaunch& launch);
 absl::Status RunGemm(KernelContext& context, const ResolvedLaunch& launch);
 
 // Queues the zeroing of memory.

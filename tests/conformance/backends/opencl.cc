@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "absl/strings/numbers.h"
 #include "daemon/runtime/opencl/opencl_runtime.h"
 #include "proto/base/status_macros.h"
 #include "tests/conformance/runtime_backend.h"
@@ -21,6 +22,13 @@ const BackendTraits& GetBackendTraits() {
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend() {
   OpenClOptions options;
   options.memory_bytes = 4 * kArenaBytes;
+  // As on devices with other numbers of lanes.
+  if (const char* size = std::getenv("TVARANT_CONFORMANCE_GROUP_SIZE")) {
+    if (!absl::SimpleAtoi(size, &options.choice.group_size)) {
+      return absl::InvalidArgumentError(
+          "TVARANT_CONFORMANCE_GROUP_SIZE is no number");
+    }
+  }
   if (const char* folder = std::getenv("TVARANT_KERNEL_CACHE_DIR")) {
     options.cache_folder = folder;
   }
