@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/status_macros.h"
+#include "proto/wire/bulk.h"
 #include "proto/wire/channel.h"
 
 namespace tvarant::client {
@@ -68,6 +69,7 @@ grpc::ChannelArguments RemoteArguments() {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   return arguments;
 }
 
@@ -155,6 +157,17 @@ Status Rpc::OpenSession(const v1::OpenSessionRequest& request,
       return Status(status.code(), "tvarantd at " + endpoint_.text() +
                                        " refused: " + status.message());
   }
+}
+
+Result<std::unique_ptr<Rpc::Stub>> Rpc::MakeBulkStub(Deadline deadline) const {
+  if (endpoint_.is_tcp()) {
+    return v1::DeviceService::NewStub(
+        credentials_.MakeChannel(endpoint_, RemoteArguments()));
+  }
+  Result<base::UniqueFd> fd = endpoint_.Connect(deadline);
+  if (!fd.ok()) return fd.status();
+  return v1::DeviceService::NewStub(grpc::CreateCustomInsecureChannelFromFd(
+      "tvarantd", fd.value().release(), Arguments()));
 }
 
 Status Rpc::Lost(const std::string& why) const {

@@ -53,6 +53,9 @@ class Rpc {
     return FromGrpc((stub_.get()->*method)(&context, request, response));
   }
 
+  // Calls on a connection of its own, to the same daemon.
+  Result<std::unique_ptr<Stub>> MakeBulkStub(Deadline deadline) const;
+
   // The error of a session whose daemon is gone: one sentence, which begins
   // with DEVICE_LOST. `why` may be empty.
   Status Lost(const std::string& why) const;

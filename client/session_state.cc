@@ -19,6 +19,8 @@ namespace {
 constexpr uint64_t kSmallStagingBytes = uint64_t{1} << 20;
 constexpr uint64_t kLargeStagingBytes = uint64_t{16} << 20;
 
+constexpr std::chrono::milliseconds kBulkConnectTimeout{10000};
+
 std::string ProcessName() {
   std::string name;
   std::ifstream("/proc/self/comm") >> name;
@@ -86,6 +88,7 @@ Status SessionState::Start(const ConnectOptions& options,
                            Deadline deadline) {
   properties_ = ToProperties(response);
   context_.max_batch_bytes = response.limits().max_batch_bytes();
+  bulk_credit_bytes_ = response.bulk_credit_bytes();
   max_streams_ = static_cast<int>(std::min<uint64_t>(
       response.limits().max_streams(), kMaxStreamsPerSession));
   if (options.shared_memory && !endpoint.is_tcp()) {
@@ -127,6 +130,12 @@ SessionState::~SessionState() {
     base::MutexLock lock(mutex_);
     streams.swap(streams_);
   }
+  std::unique_ptr<BulkChannel> bulk;
+  {
+    base::MutexLock lock(bulk_mutex_);
+    bulk.swap(bulk_);
+  }
+  bulk.reset();     // joins its thread, which may ask for the lock
   streams.clear();  // joins their threads, which use the page
   side_.reset();
 }
@@ -155,6 +164,8 @@ void SessionState::CancelStreams() {
   }
   // Their reading threads then end and wake those who wait.
   for (const auto& stream : streams) stream->Cancel();
+  base::MutexLock lock(bulk_mutex_);
+  if (bulk_ != nullptr) bulk_->Cancel();
 }
 
 Result<std::shared_ptr<StreamCore>> SessionState::CreateStream(
@@ -298,6 +309,27 @@ Result<std::unique_ptr<StagingRing>> SessionState::MakeStaging(
   if (!mapped.ok()) return mapped.status();
   return std::make_unique<StagingRing>(
       handle, SharedMapping(mapped.value(), size_bytes));
+}
+
+Result<BulkChannel*> SessionState::Bulk() {
+  if (side_ != nullptr || bulk_credit_bytes_ == 0) {
+    return static_cast<BulkChannel*>(nullptr);
+  }
+  base::MutexLock lock(bulk_mutex_);
+  if (!context_.life.alive()) return context_.life.death();
+  if (bulk_ == nullptr) {
+    Result<std::unique_ptr<BulkChannel>> made = BulkChannel::Open(
+        *context_.rpc, context_.life, bulk_credit_bytes_,
+        std::chrono::steady_clock::now() + kBulkConnectTimeout,
+        [this](const Status& why) {
+          // What was under way can't be made good.
+          context_.life.Die(context_.rpc->Lost(why.message()));
+          CancelStreams();
+        });
+    if (!made.ok()) return made.status();
+    bulk_ = std::move(made.value());
+  }
+  return bulk_.get();
 }
 
 void SessionState::NoteEvent(uint64_t event, std::shared_ptr<StreamCore> stream,

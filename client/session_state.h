@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "client/bulk_channel.h"
 #include "client/client.h"
 #include "client/host_memory.h"
 #include "client/remote_options.h"
@@ -60,6 +61,10 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   Result<std::shared_ptr<HostBlock>> CreateHostMemory(uint64_t size_bytes);
   HostBlockList& host_blocks() { return host_blocks_; }
 
+  // For transfers too large for a record, where there is no shared memory; made
+  // at first use. Null where the daemon has no such call.
+  Result<BulkChannel*> Bulk();
+
   // Where an event was recorded last.
   struct EventPoint {
     std::shared_ptr<StreamCore> stream;  // null: nowhere, or long passed
@@ -101,6 +106,10 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   std::unique_ptr<StagingRing> large_staging_ ABSL_GUARDED_BY(staging_mutex_);
 
   HostBlockList host_blocks_;
+
+  uint64_t bulk_credit_bytes_ = 0;
+  base::Mutex bulk_mutex_;
+  std::unique_ptr<BulkChannel> bulk_ ABSL_GUARDED_BY(bulk_mutex_);
 
   base::Mutex events_mutex_;
   std::unordered_map<uint64_t, EventPoint> events_

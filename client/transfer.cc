@@ -141,6 +141,53 @@ Status DownloadStaged(SessionContext& context, StagingRing& ring,
   return status;
 }
 
+// Null where the bytes go in records.
+Result<BulkChannel*> BulkFor(SessionState& session, uint64_t bytes) {
+  if (bytes <= kMaxInlineBytes) return static_cast<BulkChannel*>(nullptr);
+  return session.Bulk();
+}
+
+Result<uint64_t> UploadBulk(BulkChannel& bulk, StreamCore& stream,
+                            uint64_t transfer, uint64_t segment,
+                            uint64_t offset_bytes, const char* data,
+                            uint64_t bytes) {
+  base::MutexLock order(bulk.upload_order());
+  const Result<uint64_t> sequence =
+      stream.Transfer(RecordKind::kUploadBulk, {.handle = segment,
+                                                .offset_bytes = offset_bytes,
+                                                .handle2 = transfer,
+                                                .offset2_bytes = 0,
+                                                .bytes = bytes});
+  if (!sequence.ok()) return sequence;
+  // Credit comes back when the daemon has come to the record.
+  TVARANT_RETURN_IF_ERROR(stream.Send());
+  TVARANT_RETURN_IF_ERROR(bulk.Send(transfer, data, bytes));
+  return sequence;
+}
+
+Status DownloadBulk(SessionContext& context, BulkChannel& bulk,
+                    StreamCore& stream, uint64_t transfer, uint64_t segment,
+                    uint64_t offset_bytes, char* data, uint64_t bytes) {
+  Count(context.counters.round_trips);
+  bulk.Expect(transfer, data, bytes);
+  const Result<uint64_t> sequence =
+      stream.Transfer(RecordKind::kDownloadBulk, {.handle = segment,
+                                                  .offset_bytes = offset_bytes,
+                                                  .handle2 = transfer,
+                                                  .offset2_bytes = 0,
+                                                  .bytes = bytes});
+  const Status sent = sequence.ok() ? stream.Send() : sequence.status();
+  if (!sent.ok()) {
+    bulk.Forget(transfer);
+    return sent;
+  }
+  const bool is_whole = bulk.Wait(transfer);
+  // The reason of a failure, and those of all commands before, come with this.
+  TVARANT_RETURN_IF_ERROR(stream.WaitDone(sequence.value(), /*count=*/false));
+  if (is_whole) return Status();
+  return Status(Code::kInternal, "the daemon did not answer a read");
+}
+
 struct Part {
   uint64_t sequence;
   uint64_t bytes;
@@ -245,7 +292,13 @@ Result<uint64_t> Upload(SessionState& session,
   Result<StagingRing*> ring = session.Staging(bytes);
   if (!ring.ok()) return ring.status();
   if (ring.value() == nullptr) {
-    return UploadInline(*stream, segment, offset_bytes, from, bytes);
+    Result<BulkChannel*> bulk = BulkFor(session, bytes);
+    if (!bulk.ok()) return bulk.status();
+    if (bulk.value() == nullptr) {
+      return UploadInline(*stream, segment, offset_bytes, from, bytes);
+    }
+    return UploadBulk(*bulk.value(), *stream, session.NewHandle(), segment,
+                      offset_bytes, from, bytes);
   }
   return UploadStaged(context, *ring.value(), stream, segment, offset_bytes,
                       from, bytes);
@@ -260,11 +313,16 @@ Status Download(SessionState& session,
   Result<StagingRing*> ring = session.Staging(bytes);
   if (!ring.ok()) return ring.status();
   char* to = static_cast<char*>(data);
-  const Status status = ring.value() == nullptr
-                            ? DownloadByMessages(context, *stream, segment,
-                                                 offset_bytes, to, bytes)
-                            : DownloadStaged(context, *ring.value(), stream,
-                                             segment, offset_bytes, to, bytes);
+  Result<BulkChannel*> bulk = BulkFor(session, bytes);
+  if (!bulk.ok()) return bulk.status();
+  const Status status =
+      ring.value() != nullptr ? DownloadStaged(context, *ring.value(), stream,
+                                               segment, offset_bytes, to, bytes)
+      : bulk.value() != nullptr
+          ? DownloadBulk(context, *bulk.value(), *stream, session.NewHandle(),
+                         segment, offset_bytes, to, bytes)
+          : DownloadByMessages(context, *stream, segment, offset_bytes, to,
+                               bytes);
   if (status.ok()) Count(context.counters.downloaded_bytes, bytes);
   return status;
 }

@@ -148,6 +148,7 @@ absl::Status DeviceService::Open(const grpc::ServerContext& call,
                                     : properties.total_memory_bytes);
   response->set_daemon_version(kVersion);
   response->set_memory_is_mappable(context_.runtime.memory_is_mappable());
+  response->set_bulk_credit_bytes(BulkExchange::kCreditBytes);
   spdlog::info(
       "event=session_opened id={} pid={} uid={} remote_user={} client={} "
       "version={}",
@@ -236,6 +237,43 @@ grpc::Status DeviceService::RunStream(grpc::ServerContext* call, StreamIo* io) {
                 "the daemon has its limit of ", max_streams_, " streams"));
   sessions_.EndIfAbandoned(*session);
   return ToGrpc(status);
+}
+
+grpc::Status DeviceService::RunBulk(
+    grpc::ServerContext* call,
+    grpc::ServerReaderWriter<v1::BulkToClient, v1::BulkToDaemon>* io) {
+  // It has a thread as a command stream has, and counts as one.
+  const uint64_t streams = streams_.fetch_add(1, std::memory_order_relaxed);
+  absl::Cleanup leave = [this] {
+    streams_.fetch_sub(1, std::memory_order_relaxed);
+  };
+  const auto session = SessionOf(*call);
+  if (!session.ok()) return ToGrpc(session.status());
+  const absl::Status status =
+      streams < max_streams_
+          ? ServeBulk(*call, **session, *io)
+          : absl::ResourceExhaustedError(absl::StrCat(
+                "the daemon has its limit of ", max_streams_, " streams"));
+  sessions_.EndIfAbandoned(*session);
+  return ToGrpc(status);
+}
+
+absl::Status DeviceService::ServeBulk(
+    grpc::ServerContext& call, Session& session,
+    grpc::ServerReaderWriter<v1::BulkToClient, v1::BulkToDaemon>& io) {
+  ASSIGN_OR_RETURN(auto stream_call,
+                   session.BeginStreamCall([&call] { call.TryCancel(); }));
+  RETURN_IF_ERROR(session.bulk().Open(
+      [&io](const v1::BulkToClient& message) { return io.Write(message); }));
+  absl::Cleanup close = [&session] { session.bulk().Close(); };
+  v1::BulkToDaemon message;
+  while (io.Read(&message)) {
+    const absl::Status status = session.bulk().Receive(&message);
+    if (status.ok()) continue;
+    context_.counters.Add(Counter::kStreamsBroken);
+    return status;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DeviceService::ServeStream(grpc::ServerContext& call,

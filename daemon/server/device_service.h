@@ -61,6 +61,9 @@ class DeviceService final : public v1::DeviceService::Service {
       grpc::ServerContext* call,
       grpc::ServerReaderWriter<v1::Completion, v1::CommandBatch>* stream)
       override;
+  grpc::Status RunBulk(grpc::ServerContext* call,
+                       grpc::ServerReaderWriter<v1::BulkToClient,
+                                                v1::BulkToDaemon>* io) override;
 
  private:
   using StreamIo = grpc::ServerReaderWriter<v1::Completion, v1::CommandBatch>;
@@ -76,6 +79,9 @@ class DeviceService final : public v1::DeviceService::Service {
                     v1::OpenSessionResponse* response);
   absl::Status ServeStream(grpc::ServerContext& call, Session& session,
                            StreamIo& io);
+  absl::Status ServeBulk(
+      grpc::ServerContext& call, Session& session,
+      grpc::ServerReaderWriter<v1::BulkToClient, v1::BulkToDaemon>& io);
   absl::Status RunBatches(StreamExecutor& executor, StreamIo& io,
                           v1::CommandBatch& batch);
 

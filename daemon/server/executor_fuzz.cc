@@ -83,6 +83,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes) {
     Require((*session)->board().Open(i));
     (*session)->board().Close(i);
   }
+  // So do those for bytes of large transfers.
+  (*session)->bulk().Close();
   {
     auto call = (*session)->BeginStreamCall([] {});
     Require(call.ok() && call->Open(0).ok());

@@ -69,9 +69,11 @@ const char* NameOf(RecordKind kind) {
       return "launch";
     case RecordKind::kUpload:
     case RecordKind::kUploadStaged:
+    case RecordKind::kUploadBulk:
       return "upload";
     case RecordKind::kRead:
     case RecordKind::kDownloadStaged:
+    case RecordKind::kDownloadBulk:
       return "download";
     case RecordKind::kCopyBytes:
       return "copy_bytes";

@@ -181,6 +181,7 @@ bool Session::End() {
     side_ = nullptr;
   }
   board_->End();
+  bulk_.End();
   if (side != nullptr) side->Shutdown();
   busy_.Remove(&busy_member_);
   if (idle) resources_.Clear();

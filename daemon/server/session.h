@@ -23,6 +23,7 @@
 #include "daemon/runtime/runtime.h"
 #include "daemon/scheduler/busy_tracker.h"
 #include "daemon/scheduler/device_gate.h"
+#include "daemon/server/bulk_exchange.h"
 #include "daemon/server/flight_recorder.h"
 #include "daemon/server/peer_table.h"
 #include "daemon/server/progress_board.h"
@@ -62,6 +63,7 @@ class Session {
 
   SessionResources& resources() { return resources_; }
   ProgressBoard& board() { return *board_; }
+  BulkExchange& bulk() { return bulk_; }
   DeviceGate::Member& gate_member() { return gate_member_; }
   BusyTracker::Member& busy_member() { return busy_member_; }
   std::atomic<uint64_t>& command_count() { return command_count_; }
@@ -139,6 +141,7 @@ class Session {
   BusyTracker& busy_;
   const std::unique_ptr<ProgressBoard> board_;
   SessionResources resources_;
+  BulkExchange bulk_;
   DeviceGate::Member gate_member_;
   BusyTracker::Member busy_member_;
   std::atomic<uint64_t> command_count_{0};

@@ -111,6 +111,7 @@ absl::Status StreamExecutor::RunBatch(uint64_t first_sequence,
   Settle();
   pass_.Leave();
   DropReferences();
+  ReturnBulkCredit();
   const uint64_t count = next_sequence_ - before;
   session_.command_count().fetch_add(count, std::memory_order_relaxed);
   context_.counters.Add(Counter::kRecords, count);
@@ -206,6 +207,10 @@ absl::Status StreamExecutor::Execute(const ParsedRecord& record) {
                                            transfer.offset_bytes,
                                            transfer.bytes);
     }
+    case RecordKind::kUploadBulk:
+      return UploadBulk(transfer);
+    case RecordKind::kDownloadBulk:
+      return DownloadBulk(transfer);
     case RecordKind::kCopyBytes: {
       ASSIGN_OR_RETURN(DeviceBuffer * dst, Segment(transfer.handle));
       ASSIGN_OR_RETURN(DeviceBuffer * src, Segment(transfer.handle2));
@@ -365,6 +370,7 @@ void StreamExecutor::AddFailure(const ParsedRecord& record,
   }
   const bool somebody_waits = record.kind == RecordKind::kRead ||
                               record.kind == RecordKind::kDownloadStaged ||
+                              record.kind == RecordKind::kDownloadBulk ||
                               record.kind == RecordKind::kMarker;
   if (!somebody_waits && failures_in_batch_ >= kMaxFailuresPerBatch) return;
   ++failures_in_batch_;
@@ -402,8 +408,8 @@ ParsedRecord StreamExecutor::FailedLaunch(const absl::Status& status) const {
   return record;
 }
 
-void StreamExecutor::Settle() {
-  if (synchronous_ || published_sequence_ == current_sequence_) return;
+void StreamExecutor::FinishDeviceWork() {
+  if (synchronous_) return;
   absl::Status status;
   absl::Notification done;
   device_stream_->WhenDone([&](absl::Status result) {
@@ -415,6 +421,13 @@ void StreamExecutor::Settle() {
     AddFailure(FailedLaunch(status), status);
   }
   queued_launches_.clear();
+  for (const std::string& chunk : bulk_chunks_) bulk_owed_ += chunk.size();
+  bulk_chunks_.clear();
+}
+
+void StreamExecutor::Settle() {
+  if (synchronous_ || published_sequence_ == current_sequence_) return;
+  FinishDeviceWork();
   DropReferences();
   session_.board().Publish(stream_, current_sequence_);
   published_sequence_ = current_sequence_;

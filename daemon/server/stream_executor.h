@@ -9,7 +9,9 @@
 #define TVARANT_DAEMON_SERVER_STREAM_EXECUTOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -73,6 +75,10 @@ class StreamExecutor {
   absl::Status DefineProgram(const ParsedRecord& record);
   absl::Status WaitEvent(const TransferBody& transfer);
   absl::Status Read(const TransferBody& transfer);
+  // In stream_executor_bulk.cc.
+  absl::Status UploadBulk(const TransferBody& transfer);
+  absl::Status DownloadBulk(const TransferBody& transfer);
+  void ReturnBulkCredit();
   absl::StatusOr<DeviceBuffer*> Segment(uint64_t handle);
   absl::StatusOr<StagingBuffer*> Staging(uint64_t handle);
   LaunchResolver::ProgramRef FindProgram(uint64_t handle);
@@ -83,6 +89,8 @@ class StreamExecutor {
   void EnterGate();
   void AddFailure(const ParsedRecord& record, const absl::Status& status);
   ParsedRecord FailedLaunch(const absl::Status& status) const;
+  // Waits for the runtime; reports what failed.
+  void FinishDeviceWork();
   // Waits for the runtime and publishes what is done.
   void Settle();
   // Sends what has been collected, if anything.
@@ -106,6 +114,9 @@ class StreamExecutor {
   };
   std::vector<QueuedLaunch> queued_launches_;
   uint64_t published_sequence_ = 0;
+  // Of uploads that the device has not finished, each at its place.
+  std::deque<std::string> bulk_chunks_;
+  uint64_t bulk_owed_ = 0;  // credit to give back, outside of the gate
 
   v1::Completion completion_;  // being collected
   size_t completion_bytes_ = 0;

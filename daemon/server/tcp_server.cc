@@ -12,8 +12,11 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/server/remote_peers.h"
+#include "grpc/support/log.h"
+#include "proto/base/logging.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/unique_fd.h"
+#include "proto/wire/bulk.h"
 #include "proto/wire/channel.h"
 #include "proto/wire/shared_page.h"
 
@@ -97,6 +100,14 @@ absl::Status CheckAddress(const std::string& address, bool must_be_loopback) {
   return absl::OkStatus();
 }
 
+// gRPC tells of each handshake that fails, which strangers can make happen.
+void LogForGrpc(gpr_log_func_args* args) {
+  static base::LogLimiter limiter(10, 1.0);
+  if (args->severity == GPR_LOG_SEVERITY_ERROR && limiter.Allow()) {
+    spdlog::warn("event=grpc error={}", base::LogValue(args->message));
+  }
+}
+
 absl::StatusOr<std::string> ReadPem(const std::string& path, bool is_secret) {
   ASSIGN_OR_RETURN(std::string text,
                    ReadSmallFile(path, kMaxPemBytes, is_secret));
@@ -160,6 +171,7 @@ absl::StatusOr<std::unique_ptr<TcpServer>> TcpServer::Start(
   RETURN_IF_ERROR(CheckTcpOptions(options));
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                    MakeCredentials(options));
+  gpr_set_log_function(LogForGrpc);
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("tvarantd-tcp");
   quota.SetMaxThreads(static_cast<int>(max_threads));
@@ -168,6 +180,8 @@ absl::StatusOr<std::unique_ptr<TcpServer>> TcpServer::Start(
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              kMaxStreamsPerSession + 36);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
+                             kStreamWindowBytes);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Or a second daemon would take half of the first one's connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

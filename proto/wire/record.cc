@@ -240,6 +240,8 @@ const char* ParseRecord(const char* data, size_t size, ParsedRecord* out) {
     case RecordKind::kRecordEvent:
     case RecordKind::kWaitEvent:
     case RecordKind::kMarker:
+    case RecordKind::kUploadBulk:
+    case RecordKind::kDownloadBulk:
       return ParseTransfer(body, end, out);
   }
   return "record: unknown kind";

@@ -38,6 +38,8 @@ enum class RecordKind : uint8_t {
   kRecordEvent = 8,     // event := this point of the stream
   kWaitEvent = 9,       // later commands wait for the event
   kMarker = 10,         // does nothing; its completion has a time
+  kUploadBulk = 11,     // bytes of the bulk stream -> segment
+  kDownloadBulk = 12,   // segment -> the bulk stream
 };
 
 struct RecordHead {
@@ -87,6 +89,7 @@ struct TransferBody {
   uint64_t handle;         // segment, program or event
   uint64_t offset_bytes;   // in the segment
   uint64_t handle2;        // kCopyBytes: source segment; k*Staged: staging;
+                           // k*Bulk: the transfer, whose bytes RunBulk carries;
                            // kWaitEvent: number of the stream + 1, or 0
   uint64_t offset2_bytes;  // staging offset, or offset in the source segment;
                            // kWaitEvent: sequence number in that stream

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/integration/daemon_fixture.h"
@@ -269,6 +270,75 @@ TEST_P(SessionTest, RoundTripsAreCounted) {
   EXPECT_EQ(session->counters().launches, 200u);
   EXPECT_EQ(session->counters().records, 202u);  // program and upload, too
   EXPECT_LT(session->counters().batches, 202u);
+}
+
+TEST_P(SessionTest, LargeTransfersKeepTheOrderOfEventsAndThreads) {
+  // More under way than the daemon holds, each stream waiting for the others.
+  constexpr uint64_t kBytes = (3 << 20) + 5;
+  constexpr int kStreams = 3;
+  auto session = Connect();
+  const uint64_t shared = Value(session->CreateSegment(kBytes, nullptr));
+  std::vector<std::shared_ptr<Stream>> streams;
+  std::vector<uint64_t> segments;
+  for (int i = 0; i < kStreams; ++i) {
+    streams.push_back(Value(session->CreateStream()));
+    segments.push_back(Value(session->CreateSegment(kBytes, nullptr)));
+  }
+  // In turns: each copies what the one before has uploaded.
+  for (int i = 0; i < 24; ++i) {
+    Stream& stream = *streams[i % kStreams];
+    const std::vector<char> bytes = Pattern(kBytes, i);
+    ASSERT_TRUE(stream.Upload(shared, 0, bytes.data(), kBytes).ok());
+    const uint64_t event = session->NewHandle();
+    ASSERT_TRUE(stream.RecordEvent(event).ok());
+    Stream& next = *streams[(i + 1) % kStreams];
+    ASSERT_TRUE(next.WaitEvent(event).ok());
+    ASSERT_TRUE(
+        next.CopyBytes(segments[(i + 1) % kStreams], 0, shared, 0, kBytes)
+            .ok());
+  }
+  std::vector<char> read(kBytes);
+  EXPECT_STATUS_OK(streams[0]->Download(segments[0], 0, read.data(), kBytes));
+  EXPECT_EQ(read, Pattern(kBytes, 23));
+
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kStreams; ++i) {
+    threads.emplace_back([&, i] {
+      std::vector<char> mine(kBytes);
+      for (int k = 0; k < 8; ++k) {
+        const std::vector<char> bytes = Pattern(kBytes, 100 * i + k);
+        EXPECT_TRUE(
+            streams[i]->Upload(segments[i], 0, bytes.data(), kBytes).ok());
+        EXPECT_STATUS_OK(
+            streams[i]->Download(segments[i], 0, mine.data(), kBytes));
+        EXPECT_EQ(mine, bytes);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(SessionTest, LargeTransfersThatFailLeaveTheRestInOrder) {
+  constexpr uint64_t kBytes = 2 << 20;
+  auto session = Connect();
+  auto stream = Value(session->CreateStream());
+  const uint64_t segment = Value(session->CreateSegment(kBytes, nullptr));
+  const std::vector<char> bytes = Pattern(kBytes, 1);
+  std::vector<char> read(kBytes);
+  // Often, so that credit which is lost would be missed.
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(stream->Upload(segment, 1, bytes.data(), kBytes).ok());
+    EXPECT_EQ(stream->Synchronize().code(), Code::kInvalidArgument);
+    ASSERT_TRUE(stream->Upload(segment + 1000, 0, bytes.data(), kBytes).ok());
+    EXPECT_EQ(stream->Synchronize().code(), Code::kInvalidArgument);
+    EXPECT_EQ(stream->Download(segment, 1, read.data(), kBytes).code(),
+              Code::kInvalidArgument);
+    EXPECT_EQ(stream->Download(segment + 1000, 0, read.data(), kBytes).code(),
+              Code::kInvalidArgument);
+  }
+  ASSERT_TRUE(stream->Upload(segment, 0, bytes.data(), kBytes).ok());
+  EXPECT_STATUS_OK(stream->Download(segment, 0, read.data(), kBytes));
+  EXPECT_EQ(read, bytes);
 }
 
 TEST_P(SessionTest, TwoSessionsSeeNothingOfEachOther) {
