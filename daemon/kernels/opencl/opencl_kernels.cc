@@ -105,6 +105,10 @@ absl::Status RunOpenClKernel(KernelContext& context,
       return RunEmbeddingBag(context, launch);
     case Kernel::kEmbeddingRenorm:
       return RunEmbeddingRenorm(context, launch);
+    case Kernel::kSortRows:
+      return RunSortRows(context, launch);
+    case Kernel::kFft:
+      return RunFft(context, launch);
     case Kernel::kGemm:
       return RunGemm(context, launch);
     default:

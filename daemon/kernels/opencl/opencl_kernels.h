@@ -96,6 +96,8 @@ absl::Status RunEmbeddingBag(KernelContext& context,
                              const ResolvedLaunch& launch);
 absl::Status RunEmbeddingRenorm(KernelContext& context,
                                 const ResolvedLaunch& launch);
+absl::Status RunSortRows(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunFft(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunGemm(KernelContext& context, const ResolvedLaunch& launch);
 
 // Queues the zeroing of memory.

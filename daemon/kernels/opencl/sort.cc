@@ -1,4 +1,4 @@
-// sort, order_statistic, search_sorted, histogram.
+// sort, order_statistic, sort_rows, search_sorted, histogram.
 
 #include <algorithm>
 #include <cstdint>
@@ -22,6 +22,9 @@ constexpr int64_t kMaxModeRow = 1 << 16;
 // Bins that a group keeps in its local memory.
 constexpr int64_t kMaxHeldBins = 2048;
 constexpr int64_t kPerItem = 16;
+// Columns that rows are sorted by, each by a sort of its own.
+constexpr int64_t kMaxSortedColumns = 64;
+constexpr int kOrderSlots[] = {2, 3};  // beside those of PairSort
 
 bool IsWide(DType dtype) { return SizeOf(dtype) == 8; }
 
@@ -128,6 +131,49 @@ absl::Status RunOrderStatistic(KernelContext& context,
       .Long(x.strides[dim])
       .Long(set.num_rows)
       .Run(set.num_rows);
+}
+
+absl::Status RunSortRows(KernelContext& context, const ResolvedLaunch& launch) {
+  const ResolvedOperand& order = launch.dst[0];
+  const ResolvedOperand& x = launch.src[0];
+  RETURN_IF_ERROR(CheckDType(context, launch, x.dtype));
+  const int64_t count = x.sizes[0], columns = x.sizes[1];
+  if (count == 0) return absl::OkStatus();
+  if (columns > kMaxSortedColumns) {
+    return absl::UnimplementedError("sort_rows: too many columns");
+  }
+  const std::string options = OptionsOf(x.dtype);
+  cl_mem before = nullptr;
+  for (int64_t column = columns - 1; column >= 0; --column) {
+    ASSIGN_OR_RETURN(PairSort sort,
+                     PairSort::Create(context, 1, count, IsWide(x.dtype)));
+    RETURN_IF_ERROR(KernelCall(context, kSortCl, "sort_row_keys", options)
+                        .Memory(sort.memory())
+                        .Operand(x)
+                        .Memory(before)
+                        .Long(x.strides[0])
+                        .Long(column * x.strides[1])
+                        .Long(count)
+                        .Run(count));
+    RETURN_IF_ERROR(sort.Sort(context));
+    ASSIGN_OR_RETURN(const cl_mem after,
+                     context.Scratch(static_cast<uint64_t>(count) * 4,
+                                     kOrderSlots[column % 2]));
+    RETURN_IF_ERROR(KernelCall(context, kSortCl, "sort_row_order", options)
+                        .Memory(after)
+                        .Memory(before)
+                        .Memory(sort.memory())
+                        .Long(sort.order_offset())
+                        .Long(count)
+                        .Run(count));
+    before = after;
+  }
+  return KernelCall(context, kSortCl, "sort_row_store", options)
+      .Operand(order)
+      .Long(order.strides[0])
+      .Memory(before)
+      .Long(count)
+      .Run(count);
 }
 
 absl::Status RunSearchSorted(KernelContext& context,

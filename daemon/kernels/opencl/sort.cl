@@ -60,6 +60,33 @@ __kernel void sort_store(gptr values, long values_offset, gptr indices,
   store_i64(indices + indices_offset, at[1] + i * index_step, from);
 }
 
+// Rows are sorted by their last column, then by the one before, and so on:
+// each sort is stable. `before` is the order that they have by then, null for
+// their own.
+__kernel void sort_row_keys(__global key_type* keys, gcptr x, long x_offset,
+                            const __global uint* before, long row_step,
+                            long column, long count) {
+  const long i = get_global_id(0);
+  if (i >= count) return;
+  const long row = before ? before[i] : i;
+  keys[i] = key_of(LOAD(T, x + x_offset, row * row_step + column));
+}
+
+__kernel void sort_row_order(__global uint* after, const __global uint* before,
+                             const __global char* pairs, long order_offset,
+                             long count) {
+  const long i = get_global_id(0);
+  if (i >= count) return;
+  const uint place = ((const __global uint*)(pairs + order_offset))[i];
+  after[i] = before ? before[place] : place;
+}
+
+__kernel void sort_row_store(gptr order, long offset, long step,
+                             const __global uint* rows, long count) {
+  const long i = get_global_id(0);
+  if (i < count) store_i64(order + offset, i * step, rows ? rows[i] : i);
+}
+
 // Numbers of OrderStatistic.
 #define KTH 0
 #define MEDIAN 1
