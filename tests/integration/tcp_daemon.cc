@@ -62,8 +62,8 @@ class TcpDaemon final : public PrivateDaemon {
 const std::string& CertificateFolder() {
   static const std::string& folder = *[] {
     auto* made = new std::string(MakeFolder());
-    const std::string command =
-        "deploy/certificates.sh " + *made + " localhost,127.0.0.1 alice bob";
+    const std::string command = "deploy/certificates.sh " + *made +
+                                " localhost,127.0.0.1,10.77.0.2 alice bob";
     EXPECT_EQ(::system(command.c_str()), 0);
     ::setenv("TVARANT_TLS_CA", (*made + "/ca.pem").c_str(), 1);
     ::setenv("TVARANT_TLS_CERT", (*made + "/alice.pem").c_str(), 1);
@@ -74,20 +74,26 @@ const std::string& CertificateFolder() {
 }
 
 std::unique_ptr<PrivateDaemon> StartTcpDaemon(
-    uint64_t memory_bytes, int port, const std::vector<std::string>& options) {
+    uint64_t memory_bytes, int port, const std::vector<std::string>& options,
+    const std::string& host, const std::string& net_namespace) {
   const std::string& certificates = CertificateFolder();
   const std::string folder = MakeFolder();
   const std::string address =
-      "127.0.0.1:" + std::to_string(port == 0 ? FreePort() : port);
+      host + ":" + std::to_string(port == 0 ? FreePort() : port);
   int ready[2];
   if (::pipe(ready) != 0) return nullptr;
-  std::vector<std::string> arguments = {
+  std::vector<std::string> arguments;
+  if (!net_namespace.empty()) {
+    arguments = {"ip", "netns", "exec", net_namespace};
+  }
+  const std::vector<std::string> daemon = {
       DaemonBinary(),
       "--listen=unix:" + folder + "/s",
       "--listen-tcp=" + address,
       "--memory=" + std::to_string(memory_bytes),
       "--exit-with-parent=" + std::to_string(::getpid()),
       "--ready-fd=" + std::to_string(ready[1])};
+  arguments.insert(arguments.end(), daemon.begin(), daemon.end());
   if (options.empty()) {
     arguments.push_back("--tls-cert=" + certificates + "/daemon.pem");
     arguments.push_back("--tls-key=" + certificates + "/daemon.key");
@@ -100,7 +106,7 @@ std::unique_ptr<PrivateDaemon> StartTcpDaemon(
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::close(ready[0]);
-    ::execv(argv[0], argv.data());
+    ::execvp(argv[0], argv.data());
     ::_exit(127);
   }
   ::close(ready[1]);

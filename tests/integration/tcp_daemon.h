@@ -22,10 +22,12 @@ namespace tvarant::client {
 const std::string& CertificateFolder();
 
 // Fails the test if it does not come up. `port` 0: a free one. `options` stand
-// in place of those for mutual TLS.
+// in place of those for mutual TLS. In a network namespace if one is named.
 std::unique_ptr<PrivateDaemon> StartTcpDaemon(
     uint64_t memory_bytes, int port = 0,
-    const std::vector<std::string>& options = {});
+    const std::vector<std::string>& options = {},
+    const std::string& host = "127.0.0.1",
+    const std::string& net_namespace = "");
 
 }  // namespace tvarant::client
 
