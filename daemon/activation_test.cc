@@ -128,6 +128,41 @@ TEST_F(ActivationTest, FeedsTheWatchdogUntilItHangs) {
   EXPECT_EQ(notify_.Receive(5s), "WATCHDOG=1");
 }
 
+TEST_F(ActivationTest, ReloadsTheLimitsOfUsers) {
+  const std::string file = folder_.path() + "/conf";
+  const auto write = [&file](const std::string& text) {
+    std::ofstream(file, std::ios::trunc) << text;
+  };
+  const auto reload = [this](Daemon& daemon) {
+    daemon.Signal(SIGHUP);
+    EXPECT_THAT(notify_.Receive(5s),
+                StartsWith("RELOADING=1\nMONOTONIC_USEC="));
+    EXPECT_EQ(notify_.Receive(5s), "READY=1");
+  };
+  const std::string uid = std::to_string(::getuid());
+  write("max_sessions_per_user = 1\n");
+  Daemon daemon({"--config", file}, Launcher(), Daemon::ReadyFd::kNone);
+  ASSERT_TRUE(WaitForSocket());
+  RawClient a(path_), b(path_), c(path_);
+  ASSERT_TRUE(a.Open().ok());
+  EXPECT_THAT(notify_.Receive(5s), StartsWith("READY=1\n"));
+  EXPECT_THAT(b.Open().error_message(),
+              HasSubstr("limit of 1 sessions (max_sessions_per_user)"));
+  write("max_sessions_per_user = 1\n[user " + uid +
+        "]\nweight = 3\nmax_sessions_per_user = 2\n");
+  reload(daemon);
+  EXPECT_TRUE(b.Open().ok());
+  EXPECT_THAT(c.Open().error_message(), HasSubstr("limit of 2 sessions"));
+  // With a fault in the file, all stays as it is.
+  write("max_sessions_per_user = none\n");
+  reload(daemon);
+  EXPECT_THAT(c.Open().error_message(), HasSubstr("limit of 2 sessions"));
+  ASSERT_TRUE(a.Close().ok());
+  EXPECT_TRUE(c.Open().ok());
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+}
+
 // What systemd's watchdog does to a daemon that hangs.
 TEST_F(ActivationTest, AnAbortLeavesTheLastCommandsInTheLog) {
   const std::string log = folder_.path() + "/log";

@@ -22,6 +22,7 @@
 #include "daemon/process/stop_watch.h"
 #include "daemon/process/systemd.h"
 #include "daemon/process/watchdog.h"
+#include "daemon/reload.h"
 #include "daemon/runtime/cpu_sim_runtime.h"
 #include "daemon/runtime/host_memory.h"
 #include "daemon/runtime/opencl/opencl_runtime.h"
@@ -115,15 +116,10 @@ ServerOptions ToServerOptions(const Options& options) {
                 .client_ca_file = options.tls_client_ca,
                 .token_file = options.token_file,
                 .allow_plain = options.allow_plain_tcp};
-  server.connections.max_connections = options.max_connections;
-  server.connections.max_connections_per_user =
-      options.max_connections_per_user;
-  server.sessions.max_sessions = options.max_sessions;
-  server.sessions.max_sessions_per_user = options.max_sessions_per_user;
-  server.sessions.resources.max_bytes = options.max_session_bytes;
-  server.sessions.resources.max_segments = options.max_segments;
-  server.sessions.resources.max_programs = options.max_programs;
-  server.max_streams = options.max_streams;
+  server.connections.max_connections = options.limits[Limit::kConnections];
+  server.sessions.max_sessions = options.limits[Limit::kSessions];
+  server.max_streams = options.limits[Limit::kStreams];
+  server.users = ToUserPolicies(options);
   server.device_width = UsableProcessors();
   return server;
 }
@@ -172,7 +168,7 @@ void LogKernels(const TvarantRuntime& runtime) {
   }
 }
 
-absl::Status Serve(const Options& options,
+absl::Status Serve(const Options& options, const std::vector<std::string>& args,
                    std::vector<base::UniqueFd> activated,
                    ReadyNotifier& notifier) {
   ASSIGN_OR_RETURN(
@@ -217,7 +213,8 @@ absl::Status Serve(const Options& options,
   notifier.Ready();
 
   const std::string reason =
-      stop->Wait([&server] { return server->attached_clients(); });
+      stop->Wait([&server] { return server->attached_clients(); },
+                 [&] { Reload(args, options, *server); });
   spdlog::info("event=stopping reason={}", reason);
   const std::chrono::seconds drain_limit(options.drain_seconds);
   notifier.Stopping(drain_limit + kEndLimit);
@@ -230,14 +227,16 @@ absl::Status Serve(const Options& options,
 }
 
 // With the sockets that systemd passes, if any; else those of the options.
-absl::Status ServeActivated(Options options, ReadyNotifier& notifier) {
+absl::Status ServeActivated(Options options,
+                            const std::vector<std::string>& args,
+                            ReadyNotifier& notifier) {
   ASSIGN_OR_RETURN(std::vector<base::UniqueFd> activated,
                    TakeActivatedSockets());
   if (options.listen.empty() && activated.empty() &&
       options.listen_tcp.empty()) {
     options.listen.push_back(kDefaultListen);
   }
-  return Serve(options, std::move(activated), notifier);
+  return Serve(options, args, std::move(activated), notifier);
 }
 
 // The descriptor of --ready-fd where the command line as a whole is wrong; -1
@@ -292,7 +291,7 @@ int Main(int argc, char** argv) {
   }
   RaiseDescriptorLimit();
   ReadyNotifier notifier(ready_fd);
-  const absl::Status status = ServeActivated(*options, notifier);
+  const absl::Status status = ServeActivated(*options, args, notifier);
   if (status.ok()) return 0;
   const std::string text(status.message());
   spdlog::error("event=failed error={}", base::LogValue(text));

@@ -24,6 +24,19 @@ std::string UserOf(const v1::SessionInfo& session) {
   return entry != nullptr ? entry->pw_name : std::to_string(session.uid());
 }
 
+// Of its user, among users: "4", "1 high".
+std::string WeightOf(const v1::SessionInfo& session) {
+  return std::to_string(session.weight()) +
+         (session.high_priority() ? " high" : "");
+}
+
+// What it may hold, if the user's other sessions hold nothing.
+uint64_t MemoryLimitOf(const v1::SessionInfo& session) {
+  const uint64_t user = session.user_memory_limit_bytes();
+  return user == 0 ? session.memory_limit_bytes()
+                   : std::min(user, session.memory_limit_bytes());
+}
+
 // The command line where it can be seen and is still that of the session's
 // user; else what the client calls itself.
 std::string CommandOf(const v1::SessionInfo& session) {
@@ -90,12 +103,14 @@ Result<ClientList> ReadClients(AdminClient& client,
 std::string ClientList::Text() const {
   if (sessions_.sessions().empty()) return "no clients\n";
   std::vector<std::vector<std::string>> rows = {
-      {"SESSION", "PID", "USER", "MEMORY", "DEVICE%", "QUEUE", "STREAMS",
-       "COMMANDS", "AGE", "COMMAND"}};
+      {"SESSION", "PID", "USER", "WEIGHT", "MEMORY", "OF", "DEVICE%", "QUEUE",
+       "STREAMS", "COMMANDS", "AGE", "COMMAND"}};
   for (const auto& session : sessions_.sessions()) {
     rows.push_back(
         {std::to_string(session.id()), std::to_string(session.pid()),
-         UserOf(session), Bytes(static_cast<double>(session.memory_bytes())),
+         UserOf(session), WeightOf(session),
+         Bytes(static_cast<double>(session.memory_bytes())),
+         Bytes(static_cast<double>(MemoryLimitOf(session))),
          Number(percent_.at(session.id()), 1),
          Bytes(static_cast<double>(session.queued_bytes())),
          std::to_string(session.streams()), std::to_string(session.commands()),

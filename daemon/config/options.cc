@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/checked_math.h"
+#include "daemon/config/value.h"
 #include "proto/base/status_macros.h"
 
 namespace tvarant {
 namespace {
 
-enum class Kind { kText, kList, kCount, kSize, kOctal, kSigned, kFlag };
+enum class Kind { kText, kList, kCount, kSize, kOctal, kSigned, kFlag, kLimit };
 
 struct Row {
   std::string_view name;  // as on the command line
@@ -26,6 +26,7 @@ struct Row {
   uint64_t Options::*number = nullptr;
   int64_t Options::*integer = nullptr;
   bool Options::*flag = nullptr;
+  const LimitRow* limit = nullptr;
   uint64_t min = 0;
   uint64_t max = std::numeric_limits<uint64_t>::max();
   bool command_line_only = false;
@@ -33,8 +34,8 @@ struct Row {
   std::string_view doc = {};
 };
 
-const std::vector<Row>& Table() {
-  static const std::vector<Row>& table = *new std::vector<Row>{
+std::vector<Row> OwnRows() {
+  return {
       {.name = "listen",
        .kind = Kind::kList,
        .list = &Options::listen,
@@ -149,61 +150,6 @@ const std::vector<Row>& Table() {
        .flag = &Options::allow_plain_tcp,
        .command_line_only = true,
        .doc = "serve listen-tcp without TLS, on loopback addresses"},
-      {.name = "max-sessions",
-       .kind = Kind::kCount,
-       .number = &Options::max_sessions,
-       .min = 1,
-       .max = 65536,
-       .value = "N",
-       .doc = "sessions at a time (default 256)"},
-      {.name = "max-sessions-per-user",
-       .kind = Kind::kCount,
-       .number = &Options::max_sessions_per_user,
-       .min = 1,
-       .max = 65536,
-       .value = "N",
-       .doc = "sessions of one user (default 128)"},
-      {.name = "max-connections",
-       .kind = Kind::kCount,
-       .number = &Options::max_connections,
-       .min = 2,
-       .max = 65536,
-       .value = "N",
-       .doc = "connections at a time (default 1024)"},
-      {.name = "max-connections-per-user",
-       .kind = Kind::kCount,
-       .number = &Options::max_connections_per_user,
-       .min = 2,
-       .max = 65536,
-       .value = "N",
-       .doc = "connections of one user (default 512)"},
-      {.name = "max-streams",
-       .kind = Kind::kCount,
-       .number = &Options::max_streams,
-       .min = 1,
-       .max = 16384,
-       .value = "N",
-       .doc = "command streams of all sessions; each has a thread (default "
-              "1024)"},
-      {.name = "max-session-bytes",
-       .kind = Kind::kSize,
-       .number = &Options::max_session_bytes,
-       .value = "SIZE",
-       .doc = "device memory of one session (default all)"},
-      {.name = "max-segments",
-       .kind = Kind::kCount,
-       .number = &Options::max_segments,
-       .min = 1,
-       .max = 1 << 24,
-       .value = "N",
-       .doc = "segments of one session (default 65536)"},
-      {.name = "max-programs",
-       .kind = Kind::kCount,
-       .number = &Options::max_programs,
-       .min = 1,
-       .max = 1 << 24,
-       .value = "N",
-       .doc = "programs of one session (default 65536)"},
       {.name = "drain-seconds",
        .kind = Kind::kCount,
        .number = &Options::drain_seconds,
@@ -237,6 +183,20 @@ const std::vector<Row>& Table() {
        .command_line_only = true,
        .doc = "print the version and exit"},
   };
+}
+
+const std::vector<Row>& Table() {
+  static const std::vector<Row>& table = *[] {
+    auto* const rows = new std::vector<Row>(OwnRows());
+    for (const LimitRow& limit : LimitTable()) {
+      rows->push_back({.name = limit.option,
+                       .kind = Kind::kLimit,
+                       .limit = &limit,
+                       .value = limit.is_size() ? "SIZE" : "N",
+                       .doc = limit.doc});
+    }
+    return rows;
+  }();
   return table;
 }
 
@@ -249,20 +209,6 @@ const Row* FindRow(std::string_view name) {
 
 absl::Status Invalid(std::string text) {
   return absl::InvalidArgumentError(std::move(text));
-}
-
-// Digits of one base, nothing else, in range.
-bool ParseDigits(std::string_view text, uint64_t base, uint64_t* value) {
-  if (text.empty()) return false;
-  *value = 0;
-  for (const char c : text) {
-    if (c < '0' || static_cast<uint64_t>(c - '0') >= base) return false;
-    if (!base::CheckedMul(*value, base, value) ||
-        !base::CheckedAdd(*value, static_cast<uint64_t>(c - '0'), value)) {
-      return false;
-    }
-  }
-  return true;
 }
 
 absl::Status SetNumber(const Row& row, std::string_view text, uint64_t* value) {
@@ -312,17 +258,19 @@ absl::Status SetValue(const Row& row, std::string_view text, Options* options) {
     case Kind::kFlag:
       options->*row.flag = true;
       return absl::OkStatus();
+    case Kind::kLimit: {
+      ASSIGN_OR_RETURN(options->limits[row.limit->limit],
+                       ParseLimit(*row.limit, text));
+      return absl::OkStatus();
+    }
   }
   return absl::InternalError("unknown kind of option");
 }
 
-std::string_view Trim(std::string_view text) {
-  const auto is_space = [](char c) {
-    return c == ' ' || c == '\t' || c == '\r';
-  };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
+// "256", "256MiB".
+std::string DefaultOf(const LimitRow& row) {
+  return row.is_size() ? absl::StrCat(row.default_value >> 20, "MiB")
+                       : absl::StrCat(row.default_value);
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
@@ -378,51 +326,51 @@ absl::StatusOr<std::vector<Argument>> SplitArguments(
 
 }  // namespace
 
-absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
-  const auto bad = [&] {
-    return Invalid("\"" + std::string(text) +
-                   "\" is not a size such as 512MiB or 4GiB");
-  };
-  size_t digits = 0;
-  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
-    ++digits;
-  }
-  uint64_t value;
-  if (!ParseDigits(text.substr(0, digits), 10, &value)) return bad();
-  const std::string_view unit = Trim(text.substr(digits));
-  if (unit.empty() || unit == "B") return value;
-  const size_t power = std::string_view("KMGT").find(unit[0]);
-  const std::string_view rest = unit.substr(1);
-  if (power == std::string_view::npos ||
-      !(rest.empty() || rest == "iB" || rest == "B")) {
-    return bad();
-  }
-  if (!base::CheckedMul(value, uint64_t{1} << (10 * (power + 1)), &value)) {
-    return bad();
-  }
-  return value;
-}
-
 absl::Status ParseConfig(std::string_view text, const std::string& file,
                          Options* options) {
   std::set<std::string> seen;
+  UserOptions* user = nullptr;  // whose section it is
   int line_number = 0;
   while (!text.empty()) {
     ++line_number;
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    line = Trim(line.substr(0, std::min(line.find('#'), line.size())));
+    line = TrimSpace(line.substr(0, std::min(line.find('#'), line.size())));
     if (line.empty()) continue;
     const auto at_line = [&](std::string_view fault) {
       return Invalid(file + ":" + std::to_string(line_number) + ": " +
                      std::string(fault));
     };
+    const auto failed = [&](const absl::Status& status) {
+      const auto message = status.message();
+      return at_line(std::string(message.data(), message.size()));
+    };
+    if (line.front() == '[') {
+      const auto name = ParseUserHeading(line);
+      if (!name.ok()) return failed(name.status());
+      for (const UserOptions& other : options->users) {
+        if (other.name == *name) return at_line("[user " + *name + "] again");
+      }
+      options->users.push_back({.name = *name});
+      user = &options->users.back();
+      seen.clear();
+      continue;
+    }
     const size_t equals = line.find('=');
     if (equals == std::string_view::npos) {
       return at_line("not of the form key = value");
     }
-    const std::string key(Trim(line.substr(0, equals)));
+    const std::string key(TrimSpace(line.substr(0, equals)));
+    if (user != nullptr) {
+      if (!seen.insert(key).second) {
+        return at_line("key \"" + key + "\" is there twice");
+      }
+      const absl::Status status =
+          SetUserValue(key, TrimSpace(line.substr(equals + 1)), user);
+      if (!status.ok()) return failed(status);
+      continue;
+    }
     std::string name = key;
     std::replace(name.begin(), name.end(), '_', '-');
     const Row* row = key == name && key.find('-') != std::string::npos
@@ -435,7 +383,7 @@ absl::Status ParseConfig(std::string_view text, const std::string& file,
       return at_line("key \"" + key + "\" is there twice");
     }
     const absl::Status status =
-        SetValue(*row, Trim(line.substr(equals + 1)), options);
+        SetValue(*row, TrimSpace(line.substr(equals + 1)), options);
     if (!status.ok()) {
       const auto message = status.message();
       return at_line(key + ": " + std::string(message.data(), message.size()));
@@ -467,6 +415,25 @@ absl::StatusOr<Options> ParseArguments(const std::vector<std::string>& args) {
   return options;
 }
 
+std::vector<std::string> NeedRestart(const Options& before,
+                                     const Options& after) {
+  std::vector<std::string> names;
+  for (const Row& row : OwnRows()) {
+    const bool same =
+        (row.text == nullptr || before.*row.text == after.*row.text) &&
+        (row.list == nullptr || before.*row.list == after.*row.list) &&
+        (row.number == nullptr || before.*row.number == after.*row.number);
+    if (!same) names.emplace_back(row.name);
+  }
+  for (const LimitRow& row : LimitTable()) {
+    if (row.scope == LimitScope::kDaemon &&
+        before.limits[row.limit] != after.limits[row.limit]) {
+      names.emplace_back(row.option);
+    }
+  }
+  return names;
+}
+
 std::string HelpText() {
   std::string text =
       "Usage: tvarantd [options]\n\n"
@@ -477,7 +444,14 @@ std::string HelpText() {
   for (const Row& row : Table()) {
     text += "  --" + std::string(row.name);
     if (!row.value.empty()) text += " " + std::string(row.value);
-    text += "\n      " + std::string(row.doc) + "\n";
+    text += "\n      " + std::string(row.doc);
+    if (row.limit != nullptr) {
+      text += " (default " +
+              (row.limit->default_value != 0 ? DefaultOf(*row.limit)
+                                             : std::string("all")) +
+              ")";
+    }
+    text += "\n";
   }
   return text;
 }

@@ -2,7 +2,8 @@
 //
 // --max-sessions=8, --max-sessions 8 and, in a file, max_sessions = 8 are the
 // same. The command line wins over the file. To add an option: a member, and a
-// row in options.cc.
+// row in options.cc; a limit is a row of daemon/base/limits.cc. A file ends
+// with sections for users (user_section.h).
 
 #ifndef TVARANT_DAEMON_CONFIG_OPTIONS_H_
 #define TVARANT_DAEMON_CONFIG_OPTIONS_H_
@@ -14,6 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/base/limits.h"
+#include "daemon/config/user_section.h"
 
 namespace tvarant {
 
@@ -39,14 +42,8 @@ struct Options {
   std::string token_file;
   bool allow_plain_tcp = false;
 
-  uint64_t max_sessions = 256;
-  uint64_t max_sessions_per_user = 128;
-  uint64_t max_connections = 1024;
-  uint64_t max_connections_per_user = 512;
-  uint64_t max_streams = 1024;     // of all sessions together
-  uint64_t max_session_bytes = 0;  // 0: all of the device
-  uint64_t max_segments = 65536;   // per session
-  uint64_t max_programs = 65536;   // per session
+  Limits limits;                   // of the daemon, and of users not named
+  std::vector<UserOptions> users;  // sections of the file
   uint64_t drain_seconds = 5;
 
   int64_t exit_with_parent = 0;  // pid; 0: no
@@ -65,9 +62,10 @@ absl::StatusOr<Options> ParseArguments(const std::vector<std::string>& args);
 absl::Status ParseConfig(std::string_view text, const std::string& file,
                          Options* options);
 
-// "4GiB", "512M", "1048576": bytes; K, M, G, T with or without iB are powers
-// of 1024.
-absl::StatusOr<uint64_t> ParseSize(std::string_view text);
+// Options that are different and count only from the next start on: all but
+// the limits of users and sessions, and the users.
+std::vector<std::string> NeedRestart(const Options& before,
+                                     const Options& after);
 
 // What the daemon serves when neither `listen` nor systemd says it.
 inline constexpr char kDefaultListen[] = "unix:/run/tvarant/tvarant.sock";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/config/options.h"
+#include "daemon/config/value.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes) {
   const std::string_view text(reinterpret_cast<const char*>(data), size_bytes);

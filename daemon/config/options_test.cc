@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/config/value.h"
+
 namespace tvarant {
 namespace {
 
@@ -90,7 +92,7 @@ TEST(OptionsTest, ConfigFile) {
                   .ok());
   EXPECT_THAT(options.listen, ElementsAre("unix:/a", "unix:/b"));
   EXPECT_EQ(options.memory_bytes, uint64_t{1} << 30);
-  EXPECT_EQ(options.max_sessions, 3u);
+  EXPECT_EQ(options.limits[Limit::kSessions], 3u);
 }
 
 TEST(OptionsTest, ConfigFaultsNameTheLine) {
@@ -102,6 +104,58 @@ TEST(OptionsTest, ConfigFaultsNameTheLine) {
   EXPECT_THAT(ConfigErrorOf("max-sessions = 1"), HasSubstr("unknown key"));
   EXPECT_THAT(ConfigErrorOf("ready_fd = 1"), HasSubstr("unknown key"));
   EXPECT_THAT(ConfigErrorOf("memory = 1G\nmemory = 2G"), HasSubstr("twice"));
+}
+
+TEST(OptionsTest, SectionsOfUsers) {
+  Options options;
+  const absl::Status status = ParseConfig(
+      "max_bytes_per_user = 1GiB\n"
+      "[user alice]\n"
+      "weight = 4\n"
+      "priority = high  # interactive\n"
+      "max_bytes_per_user = 8GiB\n"
+      "[user remote:bob]\n"
+      "max_streams_per_user = 2\n",
+      "f.conf", &options);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(options.limits[Limit::kUserBytes], uint64_t{1} << 30);
+  ASSERT_EQ(options.users.size(), 2u);
+  EXPECT_EQ(options.users[0].name, "alice");
+  EXPECT_EQ(options.users[0].weight, 4u);
+  EXPECT_TRUE(options.users[0].high_priority);
+  EXPECT_EQ(options.users[0].limits.at(Limit::kUserBytes), uint64_t{8} << 30);
+  EXPECT_EQ(options.users[1].name, "remote:bob");
+  EXPECT_EQ(options.users[1].weight, 1u);
+  EXPECT_FALSE(options.users[1].high_priority);
+  EXPECT_EQ(options.users[1].limits.size(), 1u);
+
+  EXPECT_THAT(ConfigErrorOf("[alice]"), HasSubstr("[user NAME]"));
+  EXPECT_THAT(ConfigErrorOf("["), HasSubstr("[user NAME]"));
+  EXPECT_THAT(ConfigErrorOf("[user ]"), HasSubstr("f.conf:1"));
+  EXPECT_THAT(ConfigErrorOf("[user a]\n[user a]"), HasSubstr("f.conf:2"));
+  EXPECT_THAT(ConfigErrorOf("[user a]\nlisten = unix:/x"),
+              HasSubstr("unknown key \"listen\" of a user"));
+  EXPECT_THAT(ConfigErrorOf("[user a]\nmax_sessions = 1"),
+              HasSubstr("unknown key"));  // of the daemon
+  EXPECT_THAT(ConfigErrorOf("[user a]\nweight = 0"), HasSubstr("1 to 1000"));
+  EXPECT_THAT(ConfigErrorOf("[user a]\npriority = top"),
+              HasSubstr("neither normal nor high"));
+  EXPECT_THAT(ConfigErrorOf("[user a]\nweight = 2\nweight = 3"),
+              HasSubstr("twice"));
+  EXPECT_THAT(ConfigErrorOf("max_streams_per_session = 65"),
+              HasSubstr("1 to 64"));
+}
+
+TEST(OptionsTest, NamesWhatNeedsARestart) {
+  Options before, after;
+  EXPECT_TRUE(NeedRestart(before, after).empty());
+  after.limits[Limit::kUserBytes] = 1;
+  after.users.push_back({.name = "a"});
+  EXPECT_TRUE(NeedRestart(before, after).empty());
+  after.runtime = "opencl";
+  after.limits[Limit::kSessions] = 7;
+  EXPECT_THAT(NeedRestart(before, after),
+              ElementsAre("runtime", "max-sessions"));
 }
 
 TEST(OptionsTest, TheCommandLineWins) {
@@ -118,7 +172,7 @@ TEST(OptionsTest, TheCommandLineWins) {
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_THAT(options->listen, ElementsAre("unix:/line"));
   EXPECT_THAT(options->listen_tcp, ElementsAre("b:2", "c:3"));
-  EXPECT_EQ(options->max_sessions, 4u);
+  EXPECT_EQ(options->limits[Limit::kSessions], 4u);
   EXPECT_EQ(options->threads, 2u);
 }
 
@@ -138,7 +192,7 @@ TEST(OptionsTest, TheDefaultConfigIsValid) {
   Options taken;
   const absl::Status status = ParseConfig(all, "conf", &taken);
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_EQ(taken.max_streams, Options().max_streams);
+  EXPECT_EQ(taken.limits, Options().limits);
   EXPECT_EQ(taken.drain_seconds, Options().drain_seconds);
 }
 

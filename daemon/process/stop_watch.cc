@@ -28,6 +28,7 @@ absl::StatusOr<std::unique_ptr<StopWatch>> StopWatch::Create(pid_t parent) {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   if (::pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) {
     return absl::InternalError("can't block signals");
   }
@@ -46,7 +47,8 @@ absl::StatusOr<std::unique_ptr<StopWatch>> StopWatch::Create(pid_t parent) {
   return watch;
 }
 
-std::string StopWatch::Wait(const std::function<size_t()>& clients) {
+std::string StopWatch::Wait(const std::function<size_t()>& clients,
+                            const std::function<void()>& on_reload) {
   const bool must_poll = parent_ != 0 && !parent_fd_.ok();
   bool had_clients = false;
   auto last_client = std::chrono::steady_clock::now();
@@ -57,6 +59,10 @@ std::string StopWatch::Wait(const std::function<size_t()>& clients) {
     if (entries[0].revents != 0) {
       signalfd_siginfo info{};
       if (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGHUP) {
+          on_reload();
+          continue;
+        }
         return info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
       }
     }

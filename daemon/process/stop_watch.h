@@ -22,16 +22,18 @@ namespace tvarant {
 // Thread-compatible.
 class StopWatch {
  public:
-  // Blocks SIGTERM and SIGINT in the calling thread; call it before other
-  // threads start, so that they inherit that. parent 0: no parent to watch.
-  // FAILED_PRECONDITION if `parent` is not (or no longer) the parent.
+  // Blocks SIGTERM, SIGINT and SIGHUP in the calling thread; call it before
+  // other threads start, so that they inherit that. parent 0: no parent to
+  // watch. FAILED_PRECONDITION if `parent` is not (or no longer) the parent.
   static absl::StatusOr<std::unique_ptr<StopWatch>> Create(pid_t parent);
 
   // Waits for SIGTERM, SIGINT or the parent's end, and returns which it was:
   // "SIGTERM", "SIGINT", "parent_ended", "clients_gone". The last is a second
   // sign where the kernel has no pidfd: with a parent to watch, `clients` (may
   // be null) has been above 0 and then 0 for some time.
-  std::string Wait(const std::function<size_t()>& clients);
+  // At SIGHUP calls on_reload and waits on.
+  std::string Wait(const std::function<size_t()>& clients,
+                   const std::function<void()>& on_reload);
 
  private:
   StopWatch() = default;

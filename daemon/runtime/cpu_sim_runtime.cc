@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/kernels/host/host_kernels.h"
 #include "daemon/kernels/host/thread_pool.h"
+#include "daemon/kernels/host/yield_scope.h"
 #include "daemon/runtime/host_backed.h"
 #include "daemon/runtime/host_launch.h"
 #include "daemon/runtime/host_memory.h"
@@ -43,10 +44,12 @@ class CpuSimStream : public HostBackedStream {
       tensors_.push_back(ToTensor(operand));
     const host::HostLaunch host_launch = ToHostLaunch(launch, tensors_);
     const host::CancelScope scope(cancelled());
+    const host::YieldScope yield_scope(yield_point());
     return host::RunHostKernel(host_launch, pool_);
   }
 
   absl::Status Copy(char* dst, const char* src, uint64_t bytes) override {
+    const host::YieldScope yield_scope(yield_point());
     pool_.ParallelFor(static_cast<int64_t>(bytes), kCopyGrainBytes,
                       [&](int64_t begin, int64_t end) {
                         std::memcpy(dst + begin, src + begin, end - begin);

@@ -28,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "daemon/base/yield_point.h"
 #include "proto/ops/program.h"
 #include "proto/wire/launch_params.h"
 
@@ -181,12 +182,18 @@ class DeviceStream {
     cancelled_ = cancelled;
   }
 
+  // Asked in long launches whether others are to be let in, by a runtime that
+  // runs them on the calling thread. Not used while no call is under way.
+  void set_yield_point(YieldPoint* yield_point) { yield_point_ = yield_point; }
+
  protected:
   // May be null.
   const std::atomic<bool>* cancelled() const { return cancelled_; }
+  YieldPoint* yield_point() const { return yield_point_; }
 
  private:
   const std::atomic<bool>* cancelled_ = nullptr;
+  YieldPoint* yield_point_ = nullptr;
 
   virtual absl::Status DoLaunch(const ResolvedLaunch& launch) = 0;
   virtual absl::Status DoWrite(DeviceBuffer& dst, uint64_t offset_bytes,

@@ -27,6 +27,10 @@ class BusyTracker {
    public:
     // `hint` may be null (a session without a shared page).
     explicit Member(std::atomic<uint32_t>* hint) : hint_(hint) {}
+    // How many others are busy; 0 without a hint.
+    uint32_t others() const {
+      return hint_ == nullptr ? 0 : hint_->load(std::memory_order_relaxed);
+    }
 
    private:
     friend class BusyTracker;

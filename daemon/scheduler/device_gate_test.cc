@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -112,6 +113,114 @@ TEST(DeviceGateTest, ChargesTheTimeInside) {
   EXPECT_GE(member.busy_ns(), 3000000u);
   EXPECT_EQ(gate.total_busy_ns(), member.busy_ns());
   EXPECT_EQ(idle.busy_ns(), 0u);
+}
+
+// Streams of one place each that keep the device busy until told to stop; says
+// what share of the time each group had.
+class Contest {
+ public:
+  ~Contest() { Stop(); }
+
+  // Three streams, so that there is always one that waits.
+  void AddSession(DeviceGate::Member& member) {
+    for (int i = 0; i < 3; ++i) Add(member, std::chrono::microseconds(500));
+  }
+  void Add(DeviceGate::Member& member, std::chrono::microseconds turn) {
+    threads_.emplace_back([this, &member, turn] {
+      DeviceGate::Pass pass(gate_, member);
+      while (!stop_) {
+        pass.Enter();
+        const auto until = std::chrono::steady_clock::now() + turn;
+        while (std::chrono::steady_clock::now() < until) {
+          if (pass.ShouldYield()) pass.Yield();
+        }
+        pass.Leave();
+      }
+    });
+  }
+  void Run(std::chrono::milliseconds time) {
+    WaitUntil([&] { return gate_.waiting() + 1 >= threads_.size(); });
+    std::this_thread::sleep_for(time);
+    Stop();
+  }
+  DeviceGate& gate() { return gate_; }
+
+ private:
+  void Stop() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  DeviceGate gate_{1};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+double Share(uint64_t a_ns, uint64_t b_ns) {
+  return static_cast<double>(a_ns) / static_cast<double>(a_ns + b_ns);
+}
+
+// Four sessions give a user no more than one session does.
+TEST(DeviceGateTest, UsersShareWhateverTheirSessions) {
+  DeviceGate::User many, one;
+  DeviceGate::Member a(&many), b(&many), c(&many), d(&many), e(&one);
+  Contest contest;
+  for (DeviceGate::Member* member : {&a, &b, &c, &d}) {
+    contest.Add(*member, std::chrono::microseconds(300));
+  }
+  contest.Add(e, std::chrono::microseconds(3000));
+  contest.Run(std::chrono::milliseconds(800));
+  EXPECT_NEAR(Share(one.busy_ns(), many.busy_ns()), 0.5, 0.08);
+  EXPECT_EQ(one.busy_ns(), e.busy_ns());
+}
+
+TEST(DeviceGateTest, WeightsAreShares) {
+  DeviceGate::User light, heavy;
+  DeviceGate::Member a(&light), b(&heavy);
+  Contest contest;
+  contest.gate().Configure(heavy, 4, Priority::kNormal);
+  contest.AddSession(a);
+  contest.AddSession(b);
+  contest.Run(std::chrono::milliseconds(800));
+  EXPECT_NEAR(Share(heavy.busy_ns(), light.busy_ns()), 0.8, 0.08);
+}
+
+TEST(DeviceGateTest, HighPriorityGoesFirstAndNormalIsNotStarved) {
+  DeviceGate::User normal, high;
+  DeviceGate::Member a(&normal), b(&high);
+  Contest contest;
+  contest.gate().Configure(high, 1, Priority::kHigh);
+  contest.AddSession(a);
+  contest.AddSession(b);
+  contest.Run(std::chrono::milliseconds(800));
+  EXPECT_GE(Share(high.busy_ns(), normal.busy_ns()), 0.8);
+  EXPECT_GT(normal.busy_ns(), 0u);
+}
+
+// Who asks now and then waits for a slice of a stream, not for the round of
+// eight that want the device all the time.
+TEST(DeviceGateTest, WhoAsksNowAndThenIsNext) {
+  DeviceGate::User flood;
+  std::vector<std::unique_ptr<DeviceGate::Member>> members;
+  DeviceGate::Member small;
+  Contest contest;
+  for (int i = 0; i < 8; ++i) {
+    members.push_back(std::make_unique<DeviceGate::Member>(&flood));
+    contest.Add(*members.back(), std::chrono::microseconds(5000));
+  }
+  WaitUntil([&] { return contest.gate().waiting() == 7; });
+  std::vector<std::chrono::steady_clock::duration> waits;
+  DeviceGate::Pass pass(contest.gate(), small);
+  for (int i = 0; i < 51; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const auto before = std::chrono::steady_clock::now();
+    pass.Enter();
+    waits.push_back(std::chrono::steady_clock::now() - before);
+    pass.Leave();
+  }
+  std::sort(waits.begin(), waits.end());
+  // A round would be 8 ms; 200 us is what it takes on an idle machine.
+  EXPECT_LT(waits[waits.size() / 2], std::chrono::milliseconds(4));
 }
 
 TEST(DeviceGateTest, NeverLetsMoreInWhateverTheOrder) {

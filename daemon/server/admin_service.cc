@@ -118,6 +118,16 @@ grpc::Status AdminService::ListSessions(grpc::ServerContext*,
     info->set_queued_bytes(session->queued_bytes().load());
     info->set_local(session->attached());
     info->set_remote_user(session->peer().remote_user);
+    info->set_memory_limit_bytes(session->limits().max_bytes);
+    info->set_streams_limit(
+        static_cast<uint32_t>(session->limits().max_streams));
+    if (const auto& user = session->user(); user != nullptr) {
+      const UserPolicy policy = user->policy();
+      info->set_weight(policy.weight);
+      info->set_high_priority(policy.priority == Priority::kHigh);
+      info->set_user_memory_bytes(user->used(Limit::kUserBytes));
+      info->set_user_memory_limit_bytes(policy.limits[Limit::kUserBytes]);
+    }
   }
   std::sort(response->mutable_sessions()->begin(),
             response->mutable_sessions()->end(),

@@ -137,15 +137,13 @@ absl::Status DeviceService::Open(const grpc::ServerContext& call,
   response->set_protocol(std::min(request.max_protocol(), kMaxProtocol));
   response->set_token(session->token().data(), session->token().size());
   FillProperties(context_.runtime, properties, response->mutable_properties());
-  const ResourceLimits& resources = sessions_.limits().resources;
+  const ResourceLimits& resources = session->limits();
   v1::Limits* limits = response->mutable_limits();
   limits->set_max_batch_bytes(kMaxBatchBytes);
-  limits->set_max_streams(kMaxStreamsPerSession);
+  limits->set_max_streams(static_cast<uint32_t>(resources.max_streams));
   limits->set_max_programs(resources.max_programs);
   limits->set_max_segments(resources.max_segments);
-  limits->set_max_session_bytes(resources.max_bytes != 0
-                                    ? resources.max_bytes
-                                    : properties.total_memory_bytes);
+  limits->set_max_session_bytes(resources.max_bytes);
   response->set_daemon_version(kVersion);
   response->set_memory_is_mappable(context_.runtime.memory_is_mappable());
   response->set_bulk_credit_bytes(BulkExchange::kCreditBytes);
@@ -230,11 +228,10 @@ grpc::Status DeviceService::RunStream(grpc::ServerContext* call, StreamIo* io) {
   };
   const auto session = SessionOf(*call);
   if (!session.ok()) return ToGrpc(session.status());
-  absl::Status status =
-      streams < max_streams_
-          ? ServeStream(*call, **session, *io)
-          : absl::ResourceExhaustedError(absl::StrCat(
-                "the daemon has its limit of ", max_streams_, " streams"));
+  absl::Status status = streams < max_streams_
+                            ? ServeStream(*call, **session, *io)
+                            : absl::ResourceExhaustedError(OverLimit(
+                                  "the daemon", Limit::kStreams, max_streams_));
   sessions_.EndIfAbandoned(*session);
   return ToGrpc(status);
 }

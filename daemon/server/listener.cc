@@ -39,11 +39,11 @@ bool IsPrefixOf(std::string_view a, std::string_view b) {
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(
     std::vector<ListeningSocket> sockets, const ListenerOptions& options,
-    PeerTable& peers, SessionRegistry& sessions, Counters& counters,
-    Adopt adopt, OnClientGone on_client_gone) {
-  std::unique_ptr<Listener> listener(new Listener(options, peers, sessions,
-                                                  counters, std::move(adopt),
-                                                  std::move(on_client_gone)));
+    PeerTable& peers, UserTable& users, SessionRegistry& sessions,
+    Counters& counters, Adopt adopt, OnClientGone on_client_gone) {
+  std::unique_ptr<Listener> listener(
+      new Listener(options, peers, users, sessions, counters, std::move(adopt),
+                   std::move(on_client_gone)));
   listener->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!listener->epoll_.ok()) {
     return absl::ErrnoToStatus(errno, "epoll_create1");
@@ -61,10 +61,11 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(
 }
 
 Listener::Listener(const ListenerOptions& options, PeerTable& peers,
-                   SessionRegistry& sessions, Counters& counters, Adopt adopt,
-                   OnClientGone on_client_gone)
+                   UserTable& users, SessionRegistry& sessions,
+                   Counters& counters, Adopt adopt, OnClientGone on_client_gone)
     : options_(options),
       peers_(peers),
+      users_(users),
       sessions_(sessions),
       counters_(counters),
       adopt_(std::move(adopt)),
@@ -187,13 +188,13 @@ void Listener::Accept(base::UniqueFd fd) {
   if (undecided_ >= options_.max_undecided) {
     return Refuse(peer, Counter::kConnectionsRefused, "too_many_undecided");
   }
-  const auto of_user = per_user_.find(peer.uid);
-  if (of_user != per_user_.end() &&
-      of_user->second >= options_.max_connections_per_user) {
+  auto claim = UserClaim::Take(users_.Find(peer), Limit::kUserConnections, 1);
+  if (!claim.ok()) {
     return Refuse(peer, Counter::kConnectionsRefused,
                   "too_many_connections_of_user");
   }
   auto connection = std::make_unique<Connection>();
+  connection->claim = *std::move(claim);
   connection->id = ++last_id_;
   connection->peer = peer;
   connection->deadline = Clock::now() + options_.decide_timeout;
@@ -204,7 +205,6 @@ void Listener::Accept(base::UniqueFd fd) {
            .ok()) {
     return;
   }
-  ++per_user_[peer.uid];
   ++undecided_;
   connections_.emplace(connection->id, std::move(connection));
 }
@@ -345,10 +345,6 @@ void Listener::Close(uint64_t id) {
   const std::unique_ptr<Connection> connection = std::move(found->second);
   connections_.erase(found);
   if (IsUndecided(connection->state)) --undecided_;
-  const auto of_user = per_user_.find(connection->peer.uid);
-  if (of_user != per_user_.end() && --of_user->second == 0) {
-    per_user_.erase(of_user);
-  }
   // A session may keep the descriptor of its side connection open for a while.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->watched_fd(), nullptr);
   if (connection->state == State::kGrpc) {

@@ -25,13 +25,13 @@
 #include "daemon/server/peer_table.h"
 #include "daemon/server/session_registry.h"
 #include "daemon/server/side_channel.h"
+#include "daemon/server/user_table.h"
 #include "proto/base/unique_fd.h"
 
 namespace tvarant {
 
 struct ListenerOptions {
   size_t max_connections = 1024;
-  size_t max_connections_per_user = 512;
   size_t max_undecided = 128;
   std::chrono::milliseconds decide_timeout{5000};
 };
@@ -47,8 +47,8 @@ class Listener {
   // must outlive the listener.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(
       std::vector<ListeningSocket> sockets, const ListenerOptions& options,
-      PeerTable& peers, SessionRegistry& sessions, Counters& counters,
-      Adopt adopt, OnClientGone on_client_gone);
+      PeerTable& peers, UserTable& users, SessionRegistry& sessions,
+      Counters& counters, Adopt adopt, OnClientGone on_client_gone);
   ~Listener();
 
   // Stops accepting and removes the sockets. Connections that are there stay,
@@ -72,6 +72,7 @@ class Listener {
     uint64_t id = 0;
     State state = State::kUndecided;
     PeerCredentials peer;
+    UserClaim claim;
     Clock::time_point deadline;  // until attached or adopted
     // Ours; of a gRPC connection, a duplicate that shows its end.
     base::UniqueFd fd;
@@ -83,7 +84,7 @@ class Listener {
     int watched_fd() const { return side != nullptr ? side->fd() : fd.get(); }
   };
 
-  Listener(const ListenerOptions& options, PeerTable& peers,
+  Listener(const ListenerOptions& options, PeerTable& peers, UserTable& users,
            SessionRegistry& sessions, Counters& counters, Adopt adopt,
            OnClientGone on_client_gone);
 
@@ -104,6 +105,7 @@ class Listener {
 
   const ListenerOptions options_;
   PeerTable& peers_;
+  UserTable& users_;
   SessionRegistry& sessions_;
   Counters& counters_;
   const Adopt adopt_;
@@ -118,7 +120,6 @@ class Listener {
   // Of the thread alone, once it runs.
   std::vector<ListeningSocket> sockets_;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Connection>> connections_;
-  absl::flat_hash_map<uid_t, size_t> per_user_;
   size_t undecided_ = 0;  // connections that IsUndecided
   uint64_t last_id_;
   Clock::time_point accept_again_at_{};  // after running out of descriptors

@@ -102,7 +102,7 @@ TEST(ListenerTest, UndecidedConnectionsAreFew) {
 
 TEST(ListenerTest, ConnectionsOfAUserAreLimitedAndForgotten) {
   ServerFixture fixture({}, [](ServerOptions& options) {
-    options.connections.max_connections_per_user = 2;
+    options.users.others.limits[Limit::kUserConnections] = 2;
   });
   for (int round = 0; round < 3; ++round) {
     RawClient client(fixture.socket_path());

@@ -30,6 +30,8 @@ namespace {
 constexpr uint64_t kUnaryThreads = 256;
 // Calls of one connection at a time: its streams, and some.
 constexpr int kMaxCallsPerConnection = kMaxStreamsPerSession + 36;
+// A call carries a token and what gRPC adds.
+constexpr int kMaxMetadataBytes = 8 << 10;
 
 class ServerImpl final : public Server, private MetricsSource {
  public:
@@ -38,7 +40,8 @@ class ServerImpl final : public Server, private MetricsSource {
       : runtime_(runtime),
         remote_peers_(std::move(remote_peers)),
         gate_(options.device_width),
-        sessions_(runtime, busy_, counters_, options.sessions),
+        users_(gate_, options.users),
+        sessions_(runtime, busy_, counters_, users_, options.sessions),
         device_service_(
             ExecutorContext{runtime, gate_, busy_, programs_, counters_},
             sessions_, peers_, *remote_peers_, options.max_streams),
@@ -50,6 +53,7 @@ class ServerImpl final : public Server, private MetricsSource {
   ~ServerImpl() override { Drain(std::chrono::milliseconds(0)); }
 
   absl::Status Start(ServerOptions& options) {
+    gate_.Configure(gate_prober_, 1, Priority::kHigh);
     std::vector<ListeningSocket> sockets = std::move(options.adopted);
     std::set<std::string> adopted, paths;
     for (const ListeningSocket& socket : sockets) {
@@ -74,7 +78,8 @@ class ServerImpl final : public Server, private MetricsSource {
     RETURN_IF_ERROR(StartGrpc(options));
     janitor_ = std::make_unique<Janitor>(sessions_, busy_);
     auto listener = Listener::Start(
-        std::move(sockets), options.connections, peers_, sessions_, counters_,
+        std::move(sockets), options.connections, peers_, users_, sessions_,
+        counters_,
         [this](int fd) { grpc::AddInsecureChannelFromFd(grpc_.get(), fd); },
         [this](std::shared_ptr<Session> session) {
           janitor_->EndSoon(std::move(session));
@@ -113,6 +118,10 @@ class ServerImpl final : public Server, private MetricsSource {
     grpc_.reset();
   }
 
+  void SetUsers(UserPolicies users) override {
+    users_.SetPolicies(std::move(users));
+  }
+
   void PassGate() override {
     DeviceGate::Pass pass(gate_, gate_probe_);
     pass.Enter();
@@ -142,6 +151,7 @@ class ServerImpl final : public Server, private MetricsSource {
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                                kMaxCallsPerConnection);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
     builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     // Clients may ping as often as they like: a ping costs them as much. The
     // daemon does not ping on a Unix socket: the kernel tells when the other
@@ -226,7 +236,10 @@ class ServerImpl final : public Server, private MetricsSource {
   Counters counters_;
   BusyTracker busy_;
   DeviceGate gate_;
-  DeviceGate::Member gate_probe_;
+  // Of high priority: it tells whether the device hangs, not who uses it.
+  DeviceGate::User gate_prober_;
+  DeviceGate::Member gate_probe_{&gate_prober_};
+  UserTable users_;
   ProgramCache programs_;
   PeerTable peers_;
   SessionRegistry sessions_;

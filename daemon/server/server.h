@@ -23,6 +23,7 @@
 #include "daemon/server/listener.h"
 #include "daemon/server/session_registry.h"
 #include "daemon/server/tcp_server.h"
+#include "daemon/server/user_table.h"
 
 namespace tvarant {
 
@@ -36,6 +37,7 @@ struct ServerOptions {
   ListenerOptions connections;
   TcpOptions tcp;
   SessionLimits sessions;
+  UserPolicies users;
   uint64_t max_streams = 1024;
   std::string admin_group;  // empty: none
   std::string metrics;   // "127.0.0.1:PORT" of the metrics; empty: not served
@@ -58,6 +60,10 @@ class Server {
   // Enters and leaves the device's gate as a command would: returns soon unless
   // the device hangs. Of one thread at a time.
   virtual void PassGate() = 0;
+
+  // Limits and shares of users from now on. Sessions that are open keep their
+  // own limits.
+  virtual void SetUsers(UserPolicies users) = 0;
 
   // Clients that are attached by a side connection.
   virtual size_t attached_clients() const = 0;

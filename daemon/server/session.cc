@@ -25,7 +25,9 @@ Session::Session(SessionOptions options, TvarantRuntime& runtime,
     : options_(std::move(options)),
       busy_(busy),
       board_(std::move(board)),
-      resources_(runtime, options_.device, options_.limits),
+      resources_(runtime, options_.device, options_.limits, options_.user),
+      gate_member_(options_.user == nullptr ? nullptr
+                                            : &options_.user->gate_user()),
       busy_member_(board_->busy_hint()) {
   busy_.Add(&busy_member_);
 }
@@ -109,11 +111,13 @@ absl::StatusOr<Session::StreamCall> Session::BeginStreamCall(
     std::function<void()> cancel) {
   base::MutexLock lock(mutex_);
   if (ended()) return Ended();
-  if (calls_.size() >= kMaxStreamsPerSession) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the session has its limit of ", kMaxStreamsPerSession, " streams"));
+  if (calls_.size() >= options_.limits.max_streams) {
+    return absl::ResourceExhaustedError(OverLimit(
+        "the session", Limit::kSessionStreams, options_.limits.max_streams));
   }
   StreamCall call;
+  ASSIGN_OR_RETURN(call.claim_,
+                   UserClaim::Take(options_.user, Limit::kUserStreams, 1));
   call.session_ = this;
   call.call_ = ++last_call_;
   calls_.push_back({call.call_, std::move(cancel)});
@@ -138,12 +142,14 @@ absl::Status Session::StreamCall::Open(uint32_t stream) {
 
 Session::StreamCall::StreamCall(StreamCall&& other) noexcept
     : session_(std::exchange(other.session_, nullptr)),
+      claim_(std::move(other.claim_)),
       call_(other.call_),
       stream_(other.stream_) {}
 
 Session::StreamCall& Session::StreamCall::operator=(
     StreamCall&& other) noexcept {
   std::swap(session_, other.session_);
+  std::swap(claim_, other.claim_);
   std::swap(call_, other.call_);
   std::swap(stream_, other.stream_);
   return *this;

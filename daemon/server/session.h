@@ -29,6 +29,7 @@
 #include "daemon/server/progress_board.h"
 #include "daemon/server/session_resources.h"
 #include "daemon/server/side_channel.h"
+#include "daemon/server/user_table.h"
 #include "proto/base/mutex.h"
 
 namespace tvarant {
@@ -42,6 +43,8 @@ struct SessionOptions {
   std::string client_name;
   int device = 0;
   ResourceLimits limits;
+  // Whose it is, shared with all that is the user's. Null: nothing counts.
+  std::shared_ptr<UserAccount> user{};
 };
 
 // Thread-safe.
@@ -57,6 +60,9 @@ class Session {
   uint64_t id() const { return options_.id; }
   const SessionToken& token() const { return options_.token; }
   const PeerCredentials& peer() const { return options_.peer; }
+  const ResourceLimits& limits() const { return options_.limits; }
+  // May be null.
+  const std::shared_ptr<UserAccount>& user() const { return options_.user; }
   const std::string& client_name() const { return options_.client_name; }
   Clock::time_point opened_at() const { return opened_at_; }
   int device() const { return options_.device; }
@@ -98,11 +104,12 @@ class Session {
    private:
     friend class Session;
     Session* session_ = nullptr;
+    UserClaim claim_;
     uint64_t call_ = 0;
     int stream_ = -1;
   };
-  // RESOURCE_EXHAUSTED beyond kMaxStreamsPerSession calls; UNAVAILABLE when the
-  // session has ended.
+  // RESOURCE_EXHAUSTED beyond the limits of the session and its user;
+  // UNAVAILABLE when the session has ended.
   absl::StatusOr<StreamCall> BeginStreamCall(std::function<void()> cancel);
 
   // Ends the session. True for the first call.

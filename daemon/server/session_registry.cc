@@ -33,6 +33,15 @@ uint64_t KeyOf(const void* token) {
   return key;
 }
 
+ResourceLimits ResourceLimitsOf(const Limits& limits) {
+  ResourceLimits resources;
+  resources.max_bytes = limits[Limit::kSessionBytes];
+  resources.max_segments = limits[Limit::kSessionSegments];
+  resources.max_programs = limits[Limit::kSessionPrograms];
+  resources.max_streams = limits[Limit::kSessionStreams];
+  return resources;
+}
+
 bool EqualInConstantTime(const SessionToken& a, const char* b) {
   unsigned char different = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -45,9 +54,13 @@ bool EqualInConstantTime(const SessionToken& a, const char* b) {
 }  // namespace
 
 SessionRegistry::SessionRegistry(TvarantRuntime& runtime, BusyTracker& busy,
-                                 Counters& counters,
+                                 Counters& counters, UserTable& users,
                                  const SessionLimits& limits)
-    : runtime_(runtime), busy_(busy), counters_(counters), limits_(limits) {}
+    : runtime_(runtime),
+      busy_(busy),
+      counters_(counters),
+      users_(users),
+      limits_(limits) {}
 
 SessionRegistry::~SessionRegistry() { EndAll("shutdown"); }
 
@@ -62,33 +75,24 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(
           "the daemon is being drained: it takes no new sessions");
     }
     if (sessions_.size() + opening_ >= limits_.max_sessions) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the daemon has its limit of ", limits_.max_sessions, " sessions"));
-    }
-    uint64_t& of_user = per_user_[peer.uid];
-    if (of_user >= limits_.max_sessions_per_user) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("user ", peer.uid, " has the limit of ",
-                       limits_.max_sessions_per_user, " sessions"));
+          OverLimit("the daemon", Limit::kSessions, limits_.max_sessions));
     }
-    ++of_user;
     ++opening_;
     options.id = ++last_id_;
   }
-  const auto forget_user = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const auto found = per_user_.find(peer.uid);
-    if (--found->second == 0) per_user_.erase(found);
-  };
   absl::Cleanup undo = [&] {
     base::MutexLock lock(mutex_);
     --opening_;
-    forget_user();
   };
+  options.user = users_.Find(peer);
+  ASSIGN_OR_RETURN(UserClaim claim,
+                   UserClaim::Take(options.user, Limit::kUserSessions, 1));
   ASSIGN_OR_RETURN(options.token, RandomToken());
   options.peer = peer;
   options.client_name = std::move(client_name);
   options.device = device;
-  options.limits = limits_.resources;
+  options.limits = ResourceLimitsOf(options.user->policy().limits);
   ASSIGN_OR_RETURN(const RuntimeDeviceProperties properties,
                    runtime_.GetProperties(device));
   if (options.limits.max_bytes == 0) {
@@ -103,7 +107,10 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(
       session->End();
       return absl::UnavailableError("the daemon is shutting down");
     }
-    if (!sessions_.emplace(KeyOf(session->token().data()), session).second) {
+    if (!sessions_
+             .emplace(KeyOf(session->token().data()),
+                      Entry{session, std::move(claim)})
+             .second) {
       session->End();  // once in 2^64 sessions
       return absl::UnavailableError("try again");
     }
@@ -120,9 +127,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Find(
     base::MutexLock lock(mutex_);
     const auto found = sessions_.find(KeyOf(token.data()));
     if (found != sessions_.end() &&
-        EqualInConstantTime(found->second->token(), token.data()) &&
-        found->second->peer().uid == peer.uid) {
-      return found->second;
+        EqualInConstantTime(found->second.session->token(), token.data()) &&
+        found->second.session->peer().uid == peer.uid) {
+      return found->second.session;
     }
   }
   counters_.Add(Counter::kCallsUnauthenticated);
@@ -135,10 +142,8 @@ void SessionRegistry::End(const std::shared_ptr<Session>& session,
   {
     base::MutexLock lock(mutex_);
     const auto found = sessions_.find(KeyOf(session->token().data()));
-    if (found != sessions_.end() && found->second == session) {
+    if (found != sessions_.end() && found->second.session == session) {
       sessions_.erase(found);
-      const auto user = per_user_.find(session->peer().uid);
-      if (user != per_user_.end() && --user->second == 0) per_user_.erase(user);
     }
   }
   counters_.Add(Counter::kSessionsEnded);
@@ -181,7 +186,7 @@ std::vector<std::shared_ptr<Session>> SessionRegistry::List() {
   base::MutexLock lock(mutex_);
   std::vector<std::shared_ptr<Session>> sessions;
   sessions.reserve(sessions_.size());
-  for (const auto& [key, session] : sessions_) sessions.push_back(session);
+  for (const auto& [key, entry] : sessions_) sessions.push_back(entry.session);
   return sessions;
 }
 

@@ -17,14 +17,13 @@
 #include "daemon/runtime/runtime.h"
 #include "daemon/scheduler/busy_tracker.h"
 #include "daemon/server/session.h"
+#include "daemon/server/user_table.h"
 #include "proto/base/mutex.h"
 
 namespace tvarant {
 
 struct SessionLimits {
   uint64_t max_sessions = 256;
-  uint64_t max_sessions_per_user = 128;
-  ResourceLimits resources;  // of each session
   // A session that its client never used ends after this.
   std::chrono::milliseconds grace{30000};
 };
@@ -34,7 +33,8 @@ class SessionRegistry {
  public:
   // The references must outlive the registry.
   SessionRegistry(TvarantRuntime& runtime, BusyTracker& busy,
-                  Counters& counters, const SessionLimits& limits);
+                  Counters& counters, UserTable& users,
+                  const SessionLimits& limits);
   // Ends all sessions.
   ~SessionRegistry();
 
@@ -69,20 +69,22 @@ class SessionRegistry {
 
   std::vector<std::shared_ptr<Session>> List();
   size_t size();
-  const SessionLimits& limits() const { return limits_; }
 
  private:
   TvarantRuntime& runtime_;
   BusyTracker& busy_;
   Counters& counters_;
+  UserTable& users_;
   const SessionLimits limits_;
 
   base::Mutex mutex_;
+  struct Entry {
+    std::shared_ptr<Session> session;
+    UserClaim claim;
+  };
   // By the first eight bytes of the token, which are as good as public: the
   // time of a look-up may tell them. The rest is compared in constant time.
-  absl::flat_hash_map<uint64_t, std::shared_ptr<Session>> sessions_
-      ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uid_t, uint64_t> per_user_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Entry> sessions_ ABSL_GUARDED_BY(mutex_);
   uint64_t opening_ ABSL_GUARDED_BY(mutex_) = 0;  // counted, not yet listed
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;

@@ -11,20 +11,13 @@
 namespace tvarant {
 namespace {
 
-absl::Status Limit(const char* what, uint64_t limit) {
+absl::Status Full(const char* what, uint64_t limit) {
   return absl::ResourceExhaustedError(
       absl::StrCat("the session has its limit of ", limit, " ", what));
 }
 
-// A shared_ptr to memory that ends the charge after the memory is free.
-template <typename T>
-std::shared_ptr<T> WithCharge(std::unique_ptr<T> memory,
-                              std::shared_ptr<MemoryQuota::Charge> charge) {
-  return std::shared_ptr<T>(memory.release(),
-                            [charge = std::move(charge)](T* object) mutable {
-                              delete object;
-                              charge.reset();
-                            });
+absl::Status Full(Limit limit, uint64_t value) {
+  return absl::ResourceExhaustedError(OverLimit("the session", limit, value));
 }
 
 }  // namespace
@@ -39,18 +32,37 @@ absl::Status SessionResources::CheckNewHandleLocked(uint64_t handle) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<MemoryQuota::Charge>>
-SessionResources::TakeQuota(uint64_t size_bytes) {
-  auto charge = MemoryQuota::Take(quota_, size_bytes);
-  if (charge != nullptr) return charge;
-  const uint64_t used = quota_->used_bytes();
-  const uint64_t limit = quota_->limit_bytes();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("out of memory: asked for ", size_bytes, " bytes, ",
-                   std::min(limit - std::min(used, limit),
-                            runtime_.free_memory_bytes(device_)),
-                   " bytes are free for this session, which may hold ", limit,
-                   " and holds ", used));
+absl::StatusOr<SessionResources::Charges> SessionResources::TakeQuota(
+    uint64_t size_bytes) {
+  Charges charges;
+  charges.session = MemoryQuota::Take(quota_, size_bytes);
+  if (charges.session == nullptr) {
+    const uint64_t used = quota_->used_bytes();
+    const uint64_t limit = quota_->limit_bytes();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("out of memory: asked for ", size_bytes, " bytes, ",
+                     std::min(limit - std::min(used, limit),
+                              runtime_.free_memory_bytes(device_)),
+                     " bytes are free for this session, which may hold ", limit,
+                     " and holds ", used));
+  }
+  ASSIGN_OR_RETURN(charges.user,
+                   UserClaim::Take(user_, Limit::kUserBytes, size_bytes));
+  return charges;
+}
+
+// A shared_ptr to memory that ends the charges after the memory is free: the
+// session's last, which wakes those who wait for memory.
+template <typename T>
+std::shared_ptr<T> SessionResources::WithCharges(std::unique_ptr<T> memory,
+                                                 Charges charges) {
+  auto held = std::make_shared<Charges>(std::move(charges));
+  return std::shared_ptr<T>(memory.release(),
+                            [held = std::move(held)](T* object) mutable {
+                              delete object;
+                              held->user = UserClaim();
+                              held.reset();
+                            });
 }
 
 template <typename Make>
@@ -82,21 +94,21 @@ SessionResources::TryCreateSegment(uint64_t handle, uint64_t size_bytes) {
     base::MutexLock lock(mutex_);
     RETURN_IF_ERROR(CheckNewHandleLocked(handle));
     if (segments_.size() >= limits_.max_segments) {
-      return Limit("segments", limits_.max_segments);
+      return Full(Limit::kSessionSegments, limits_.max_segments);
     }
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<MemoryQuota::Charge> charge,
-                   TakeQuota(size_bytes));
+  ASSIGN_OR_RETURN(Charges charges, TakeQuota(size_bytes));
   ASSIGN_OR_RETURN(std::unique_ptr<DeviceBuffer> buffer,
                    runtime_.CreateBuffer(device_, size_bytes));
-  auto shared = WithCharge(std::move(buffer), charge);
+  MemoryQuota::Charge* const charge = charges.session.get();
+  auto shared = WithCharges(std::move(buffer), std::move(charges));
   base::MutexLock lock(mutex_);
   // Making it took a while; the table may have changed.
   RETURN_IF_ERROR(CheckNewHandleLocked(handle));
   if (segments_.size() >= limits_.max_segments) {
-    return Limit("segments", limits_.max_segments);
+    return Full(Limit::kSessionSegments, limits_.max_segments);
   }
-  segments_.emplace(handle, Memory<DeviceBuffer>{shared, charge.get()});
+  segments_.emplace(handle, Memory<DeviceBuffer>{shared, charge});
   return shared;
 }
 
@@ -106,20 +118,20 @@ SessionResources::TryCreateStaging(uint64_t handle, uint64_t size_bytes) {
     base::MutexLock lock(mutex_);
     RETURN_IF_ERROR(CheckNewHandleLocked(handle));
     if (staging_.size() >= limits_.max_staging) {
-      return Limit("staging buffers", limits_.max_staging);
+      return Full("staging buffers", limits_.max_staging);
     }
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<MemoryQuota::Charge> charge,
-                   TakeQuota(size_bytes));
+  ASSIGN_OR_RETURN(Charges charges, TakeQuota(size_bytes));
   ASSIGN_OR_RETURN(std::unique_ptr<StagingBuffer> buffer,
                    runtime_.CreateStaging(size_bytes));
-  auto shared = WithCharge(std::move(buffer), charge);
+  MemoryQuota::Charge* const charge = charges.session.get();
+  auto shared = WithCharges(std::move(buffer), std::move(charges));
   base::MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckNewHandleLocked(handle));
   if (staging_.size() >= limits_.max_staging) {
-    return Limit("staging buffers", limits_.max_staging);
+    return Full("staging buffers", limits_.max_staging);
   }
-  staging_.emplace(handle, Memory<StagingBuffer>{shared, charge.get()});
+  staging_.emplace(handle, Memory<StagingBuffer>{shared, charge});
   return shared;
 }
 
@@ -187,14 +199,17 @@ absl::Status SessionResources::DefineProgram(
   if (cleared_) return absl::UnavailableError("the session has ended");
   const auto found = programs_.find(handle);
   if (found != programs_.end()) {
-    if (found->second == program) return absl::OkStatus();
+    if (found->second.program == program) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("program handle ", handle, " stands for another program"));
   }
   if (programs_.size() >= limits_.max_programs) {
-    return Limit("programs", limits_.max_programs);
+    return Full(Limit::kSessionPrograms, limits_.max_programs);
   }
-  programs_.emplace(handle, std::move(program));
+  ASSIGN_OR_RETURN(UserClaim claim,
+                   UserClaim::Take(user_, Limit::kUserPrograms, 1));
+  programs_.emplace(handle,
+                    DefinedProgram{std::move(program), std::move(claim)});
   return absl::OkStatus();
 }
 
@@ -202,7 +217,7 @@ std::shared_ptr<const CachedProgram> SessionResources::FindProgram(
     uint64_t handle) {
   base::MutexLock lock(mutex_);
   const auto found = programs_.find(handle);
-  return found == programs_.end() ? nullptr : found->second;
+  return found == programs_.end() ? nullptr : found->second.program;
 }
 
 absl::Status SessionResources::RecordEvent(uint64_t handle, ProgressPoint point,
@@ -214,7 +229,7 @@ absl::Status SessionResources::RecordEvent(uint64_t handle, ProgressPoint point,
       return board.IsPassed(item.second);
     });
     if (events_.size() >= limits_.max_events) {
-      return Limit("events", limits_.max_events);
+      return Full("events", limits_.max_events);
     }
   }
   events_[handle] = point;
@@ -232,7 +247,7 @@ void SessionResources::Clear() {
   // Moved out, so that nothing is freed under the lock.
   MemoryTable<DeviceBuffer> segments;
   MemoryTable<StagingBuffer> staging;
-  absl::flat_hash_map<uint64_t, std::shared_ptr<const CachedProgram>> programs;
+  absl::flat_hash_map<uint64_t, DefinedProgram> programs;
   base::MutexLock lock(mutex_);
   cleared_ = true;
   segments.swap(segments_);

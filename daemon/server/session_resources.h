@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -21,6 +22,7 @@
 #include "daemon/server/memory_quota.h"
 #include "daemon/server/program_cache.h"
 #include "daemon/server/progress_board.h"
+#include "daemon/server/user_table.h"
 #include "proto/base/mutex.h"
 
 namespace tvarant {
@@ -31,6 +33,7 @@ struct ResourceLimits {
   uint64_t max_staging = 256;
   uint64_t max_programs = 65536;
   uint64_t max_events = 65536;
+  uint64_t max_streams = 64;
 };
 
 // Thread-safe. The shared_ptrs it gives are shared with executors, which may
@@ -40,10 +43,12 @@ class SessionResources {
   static constexpr std::chrono::seconds kReleaseWait{10};
 
   SessionResources(TvarantRuntime& runtime, int device,
-                   const ResourceLimits& limits)
+                   const ResourceLimits& limits,
+                   std::shared_ptr<UserAccount> user)
       : runtime_(runtime),
         device_(device),
         limits_(limits),
+        user_(std::move(user)),
         quota_(std::make_shared<MemoryQuota>(limits.max_bytes)) {}
 
   // INVALID_ARGUMENT for a handle of 0 or in use, RESOURCE_EXHAUSTED for memory
@@ -105,19 +110,31 @@ class SessionResources {
   // Calls `make` again while it lacks what is on its way back.
   template <typename Make>
   auto WithReleased(Make make) -> decltype(make());
-  absl::StatusOr<std::shared_ptr<MemoryQuota::Charge>> TakeQuota(
-      uint64_t size_bytes);
+  // What memory counts as, for the session and for its user.
+  struct Charges {
+    std::shared_ptr<MemoryQuota::Charge> session;
+    UserClaim user;
+  };
+  absl::StatusOr<Charges> TakeQuota(uint64_t size_bytes);
+  template <typename T>
+  static std::shared_ptr<T> WithCharges(std::unique_ptr<T> memory,
+                                        Charges charges);
 
   TvarantRuntime& runtime_;
   const int device_;
   const ResourceLimits limits_;
+  const std::shared_ptr<UserAccount> user_;  // may be null
   // Shared with the memory, which may outlive the table by a moment.
   const std::shared_ptr<MemoryQuota> quota_;
 
   base::Mutex mutex_;
   MemoryTable<DeviceBuffer> segments_ ABSL_GUARDED_BY(mutex_);
   MemoryTable<StagingBuffer> staging_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, std::shared_ptr<const CachedProgram>> programs_
+  struct DefinedProgram {
+    std::shared_ptr<const CachedProgram> program;
+    UserClaim claim;
+  };
+  absl::flat_hash_map<uint64_t, DefinedProgram> programs_
       ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, ProgressPoint> events_ ABSL_GUARDED_BY(mutex_);
   bool cleared_ ABSL_GUARDED_BY(mutex_) = false;

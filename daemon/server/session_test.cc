@@ -114,7 +114,7 @@ TEST(SessionTest, WantsTheTokenOfTheSession) {
 
 TEST(SessionTest, LimitsSessionsOfAUserAndOfAll) {
   ServerFixture fixture({}, [](ServerOptions& options) {
-    options.sessions.max_sessions_per_user = 2;
+    options.users.others.limits[Limit::kUserSessions] = 2;
   });
   RawClient a(fixture.socket_path()), b(fixture.socket_path()),
       c(fixture.socket_path());
@@ -170,8 +170,8 @@ TEST(SessionTest, RefusesHugeAndWrongSegments) {
 
 TEST(SessionTest, QuotaOfASession) {
   ServerFixture fixture({}, [](ServerOptions& options) {
-    options.sessions.resources.max_bytes = 8192;
-    options.sessions.resources.max_segments = 2;
+    options.users.others.limits[Limit::kSessionBytes] = 8192;
+    options.users.others.limits[Limit::kSessionSegments] = 2;
   });
   RawClient client(fixture.socket_path());
   ASSERT_TRUE(client.Open().ok());
@@ -299,6 +299,9 @@ TEST(SessionTest, AdminSeesSessionsAndCounters) {
     EXPECT_EQ(sessions.sessions(0).client_name(), "raw");
     EXPECT_EQ(sessions.sessions(0).pid(), ::getpid());
     EXPECT_EQ(sessions.sessions(0).memory_bytes(), 4096u);
+    EXPECT_EQ(sessions.sessions(0).user_memory_bytes(), 4096u);
+    EXPECT_EQ(sessions.sessions(0).weight(), 1u);
+    EXPECT_EQ(sessions.sessions(0).streams_limit(), 64u);
   }
   {
     grpc::ClientContext context;

@@ -43,7 +43,7 @@ struct World {
     Require(socket.ok());
     sockets.push_back(*std::move(socket));
     auto started = Listener::Start(
-        std::move(sockets), {}, peers, sessions, counters,
+        std::move(sockets), {}, peers, users, sessions, counters,
         // gRPC's part is not ours to test.
         [](int fd) { ::close(fd); },
         [this](std::shared_ptr<Session> gone) { sessions.End(gone, "gone"); });
@@ -69,7 +69,9 @@ struct World {
   BusyTracker busy;
   Counters counters;
   PeerTable peers;
-  SessionRegistry sessions{runtime, busy, counters, {}};
+  DeviceGate gate{1};
+  UserTable users{gate, {}};
+  SessionRegistry sessions{runtime, busy, counters, users, {}};
   std::string folder;
   std::shared_ptr<Session> session;
   std::string token;

@@ -1,5 +1,6 @@
 #include "daemon/server/stream_executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -69,7 +70,24 @@ StreamExecutor::StreamExecutor(const ExecutorContext& context, Session& session,
       synchronous_(device_stream_->is_synchronous()),
       pass_(context.gate, session.gate_member()),
       recorder_(std::make_shared<FlightRecorder>(session.id(), stream)) {
+  // Of an asynchronous runtime, what is queued is waited for first (Settle).
+  if (synchronous_) device_stream_->set_yield_point(&yield_point_);
   session.AddRecorder(recorder_);
+}
+
+bool StreamExecutor::LaunchYieldPoint::ShouldYield() const {
+  return executor_.pass_.ShouldYield();
+}
+
+void StreamExecutor::LaunchYieldPoint::Yield() { executor_.pass_.Yield(); }
+
+int StreamExecutor::LaunchYieldPoint::ProcessorShare(int processors) const {
+  const auto running = static_cast<int>(executor_.context_.gate.running());
+  return std::max(1, processors / std::max(1, running));
+}
+
+bool StreamExecutor::LaunchYieldPoint::HasNeighbours() const {
+  return executor_.session_.busy_member().others() > 0;
 }
 
 void StreamExecutor::NoteArrival(uint64_t first_sequence, uint64_t sent_ns) {
@@ -93,6 +111,10 @@ absl::Status StreamExecutor::RunBatch(uint64_t first_sequence,
                      ", want ", next_sequence_));
   }
   failures_in_batch_ = 0;
+  // Too much under way: the batch is answered, each record with the reason.
+  auto claim =
+      UserClaim::Take(session_.user(), Limit::kUserQueuedBytes, records.size());
+  admitted_ = claim.status();
   session_.queued_bytes().fetch_add(records.size(), std::memory_order_relaxed);
   absl::Cleanup executed = [this, bytes = records.size()] {
     session_.queued_bytes().fetch_sub(bytes, std::memory_order_relaxed);
@@ -151,7 +173,7 @@ absl::Status StreamExecutor::RunRecords(const char* at, size_t left,
                                     : uint16_t{0},
                       .sequence = current_sequence_,
                       .start_ns = NowNs()});
-    const absl::Status result = Execute(record);
+    const absl::Status result = admitted_.ok() ? Execute(record) : admitted_;
     recorder_->End(NowNs(), result.code());
     if (!result.ok()) AddFailure(record, result);
     if (synchronous_) {

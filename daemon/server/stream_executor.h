@@ -19,6 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/base/yield_point.h"
 #include "daemon/metrics/counters.h"
 #include "daemon/runtime/runtime.h"
 #include "daemon/scheduler/busy_tracker.h"
@@ -96,12 +97,26 @@ class StreamExecutor {
   // Sends what has been collected, if anything.
   bool Flush(Send send);
 
+  // What long launches ask; of a synchronous runtime.
+  class LaunchYieldPoint final : public YieldPoint {
+   public:
+    explicit LaunchYieldPoint(StreamExecutor& executor) : executor_(executor) {}
+    bool ShouldYield() const override;
+    void Yield() override;
+    int ProcessorShare(int processors) const override;
+    bool HasNeighbours() const override;
+
+   private:
+    StreamExecutor& executor_;
+  };
+
   const ExecutorContext context_;
   Session& session_;
   const uint32_t stream_;
   const std::unique_ptr<DeviceStream> device_stream_;
   const bool synchronous_;
   DeviceGate::Pass pass_;
+  LaunchYieldPoint yield_point_{*this};
   LaunchResolver resolver_;
   const std::shared_ptr<FlightRecorder> recorder_;  // the session reads it
 
@@ -121,6 +136,7 @@ class StreamExecutor {
   v1::Completion completion_;  // being collected
   size_t completion_bytes_ = 0;
   int failures_in_batch_ = 0;
+  absl::Status admitted_;  // why the batch is not executed
   // Kept while a batch runs, so that what another call releases stays alive.
   absl::flat_hash_map<uint64_t, std::shared_ptr<DeviceBuffer>> segments_;
   absl::flat_hash_map<uint64_t, std::shared_ptr<StagingBuffer>> staging_;

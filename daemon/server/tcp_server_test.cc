@@ -91,7 +91,7 @@ std::unique_ptr<ServerFixture> Serve(const TcpOptions& tcp,
   return std::make_unique<ServerFixture>(
       FakeRuntimeOptions{}, [&](ServerOptions& options) {
         options.tcp = tcp;
-        options.sessions.max_sessions_per_user = sessions_per_user;
+        options.users.others.limits[Limit::kUserSessions] = sessions_per_user;
       });
 }
 

@@ -1,9 +1,12 @@
 #include "daemon/kernels/host/thread_pool.h"
 
 #include <atomic>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "daemon/kernels/host/yield_scope.h"
 #include "gtest/gtest.h"
 
 namespace tvarant::host {
@@ -93,6 +96,92 @@ TEST(ThreadPoolTest, ResultsAreVisibleAfterTheCall) {
   for (size_t i = 0; i < values.size(); ++i) {
     ASSERT_EQ(values[i], static_cast<int64_t>(i) * 299);
   }
+}
+
+// Wants others to be let in after every second part.
+class EagerYieldPoint : public YieldPoint {
+ public:
+  explicit EagerYieldPoint(std::function<void()> on_yield)
+      : on_yield_(std::move(on_yield)) {}
+  // Asked once more before it yields.
+  bool ShouldYield() const override {
+    if (++asked_ % 2 == 0) wanted_ = true;
+    return wanted_;
+  }
+  void Yield() override {
+    wanted_ = false;
+    ++yields_;
+    on_yield_();
+  }
+  int ProcessorShare(int processors) const override {
+    return crowded_ ? 1 : processors;
+  }
+  bool HasNeighbours() const override { return crowded_; }
+  void set_crowded(bool crowded) { crowded_ = crowded; }
+  int yields() const { return yields_; }
+
+ private:
+  const std::function<void()> on_yield_;
+  mutable int asked_ = 0;
+  mutable bool wanted_ = false;
+  std::atomic<bool> crowded_{false};
+  int yields_ = 0;
+};
+
+TEST(ThreadPoolTest, LetsOthersInBetweenParts) {
+  for (const int threads : {1, 2, 3}) {
+    ThreadPool pool(threads);
+    std::atomic<int64_t> inner{0};
+    // The others find the workers free, and nothing of ours goes on.
+    EagerYieldPoint yield_point([&] {
+      pool.ParallelFor(
+          1000, 1, [&](int64_t begin, int64_t end) { inner += end - begin; });
+    });
+    std::vector<std::atomic<int>> seen(4096);
+    {
+      const YieldScope scope(&yield_point);
+      pool.ParallelFor(4096, 1, [&](int64_t begin, int64_t end) {
+        // A loop in a part does not ask.
+        pool.ParallelFor(end - begin, 1, [&](int64_t from, int64_t to) {
+          for (int64_t i = from; i < to; ++i) ++seen[begin + i];
+        });
+      });
+    }
+    for (const auto& count : seen) ASSERT_EQ(count, 1);
+    EXPECT_GE(yield_point.yields(), 1);
+    EXPECT_EQ(inner, 1000 * yield_point.yields());
+    const int before = yield_point.yields();
+    pool.ParallelFor(4096, 1, [](int64_t, int64_t) {});
+    EXPECT_EQ(yield_point.yields(), before);
+  }
+}
+
+TEST(ThreadPoolTest, WorksAloneWhileOthersHaveTheProcessors) {
+  ThreadPool pool(2);
+  EagerYieldPoint yield_point([] {});
+  const YieldScope scope(&yield_point);
+  EXPECT_FALSE(HasNeighbours());
+  yield_point.set_crowded(true);
+  EXPECT_TRUE(HasNeighbours());
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int64_t> done{0}, elsewhere{0};
+  const auto body = [&](int64_t begin, int64_t end) {
+    done += end - begin;
+    if (std::this_thread::get_id() != caller) ++elsewhere;
+  };
+  pool.ParallelFor(4096, 1, body);
+  EXPECT_EQ(done, 4096);
+  EXPECT_EQ(elsewhere, 0);
+  // They leave in the middle of the loop, and come back.
+  done = 0;
+  int calls = 0;
+  pool.ParallelFor(4096, 1, [&](int64_t begin, int64_t end) {
+    done += end - begin;
+    if (std::this_thread::get_id() == caller) {
+      yield_point.set_crowded(++calls % 8 < 4);
+    }
+  });
+  EXPECT_EQ(done, 4096);
 }
 
 TEST(ThreadPoolTest, CancelledWorkIsLeftOut) {

@@ -12,6 +12,7 @@
 #include "daemon/kernels/host/host_kernels.h"
 #include "daemon/kernels/host/isa.h"
 #include "daemon/kernels/host/scratch.h"
+#include "daemon/kernels/host/yield_scope.h"
 
 namespace tvarant::host {
 namespace {
@@ -23,6 +24,11 @@ constexpr int64_t kFewRowsProductsPerTask = 1 << 16;
 // Scratch of a tile grows with its extents.
 constexpr int64_t kMaxTileRows = 1024;
 constexpr int64_t kMaxTileCols = 2048;
+
+// While others are at the device, a tile should not keep them waiting for much
+// longer than a millisecond. Measured in docs/architecture.md.
+constexpr int64_t kNeighbourTileRows = 256;
+constexpr int64_t kNeighbourTileProducts = 1 << 26;
 
 struct Strides {
   int64_t a = 0, b = 0, c = 0, bias = 0;  // from one batch item to the next
@@ -103,6 +109,15 @@ TileGrid PlanTiles(const GemmProblem& g, const GemmKernel& kernel,
   } else {
     grid.tile_rows =
         std::min(grid.tile_rows, PartSize(g.m, parts, kernel.row_step));
+  }
+  if (!few_rows && HasNeighbours()) {
+    grid.tile_rows = std::min(grid.tile_rows, kNeighbourTileRows);
+    const int64_t cols =
+        kNeighbourTileProducts / (grid.tile_rows * std::max<int64_t>(g.k, 1));
+    grid.tile_cols =
+        std::min(grid.tile_cols, std::max<int64_t>(cols, 1) / kernel.col_step *
+                                         kernel.col_step +
+                                     kernel.col_step);
   }
   grid.across = (g.n + grid.tile_cols - 1) / grid.tile_cols;
   grid.down = (g.m + grid.tile_rows - 1) / grid.tile_rows;
