@@ -8,6 +8,12 @@
 #include "proto/wire/bulk.h"
 
 namespace tvarant::client {
+namespace {
+
+// A call that is over tells its reason soon.
+constexpr std::chrono::seconds kGoneTimeout{2};
+
+}  // namespace
 
 Result<std::unique_ptr<BulkChannel>> BulkChannel::Open(
     Rpc& rpc, const Lifeline& life, uint64_t credit_bytes, Deadline deadline,
@@ -88,11 +94,22 @@ Status BulkChannel::Send(uint64_t transfer, const char* data, uint64_t bytes) {
         continue;
       }
     }
-    if (!life_.alive()) return life_.death();
-    return Status(Code::kUnavailable,
-                  "the stream for large transfers has ended");
+    return Gone();
   }
   return Status();
+}
+
+Status BulkChannel::Gone() {
+  const auto deadline = std::chrono::steady_clock::now() + kGoneTimeout;
+  {
+    base::MutexLock lock(mutex_);
+    while (!closed_ && life_.alive() &&
+           std::chrono::steady_clock::now() < deadline) {
+      changed_.WaitFor(mutex_, kWaitSlice);
+    }
+  }
+  if (!life_.alive()) return life_.death();
+  return Status(Code::kUnavailable, "the stream for large transfers has ended");
 }
 
 void BulkChannel::Expect(uint64_t transfer, char* data, uint64_t bytes) {
@@ -100,17 +117,23 @@ void BulkChannel::Expect(uint64_t transfer, char* data, uint64_t bytes) {
   downloads_[transfer] = Download{data, bytes};
 }
 
-bool BulkChannel::Wait(uint64_t transfer) {
-  base::MutexLock lock(mutex_);
-  const auto found = downloads_.find(transfer);
-  if (found == downloads_.end()) return false;
-  Download& download = found->second;
-  while (download.done < download.bytes && !download.failed) {
-    if (closed_ || !life_.alive()) break;
-    changed_.WaitFor(mutex_, kWaitSlice);
+Result<bool> BulkChannel::Wait(uint64_t transfer) {
+  bool is_whole;
+  bool has_failed;
+  {
+    base::MutexLock lock(mutex_);
+    const auto found = downloads_.find(transfer);
+    if (found == downloads_.end()) return false;
+    Download& download = found->second;
+    while (download.done < download.bytes && !download.failed) {
+      if (closed_ || !life_.alive()) break;
+      changed_.WaitFor(mutex_, kWaitSlice);
+    }
+    has_failed = download.failed;
+    is_whole = !has_failed && download.done == download.bytes;
+    downloads_.erase(found);
   }
-  const bool is_whole = !download.failed && download.done == download.bytes;
-  downloads_.erase(found);
+  if (!is_whole && !has_failed) return Gone();
   return is_whole;
 }
 

@@ -56,9 +56,9 @@ class BulkChannel {
   // Bytes of a download will be put at `data`. Forget it, or Wait for it,
   // before `data` ends its life.
   void Expect(uint64_t transfer, char* data, uint64_t bytes);
-  // True when all bytes have come; false if the daemon has none, or nothing
-  // will come any more.
-  bool Wait(uint64_t transfer);
+  // True when all bytes have come, false if the daemon says that there are
+  // none. UNAVAILABLE when nothing will come any more.
+  Result<bool> Wait(uint64_t transfer);
   void Forget(uint64_t transfer);
 
   // Ends every call on it.
@@ -73,6 +73,8 @@ class BulkChannel {
       : life_(life), on_end_(std::move(on_end)), credit_bytes_(credit_bytes) {}
   void ReadLoop();
   void Deliver(const v1::BulkToClient& message);
+  // Why there is no going on. Waits for the reading thread to learn it.
+  Status Gone();
   // Takes up to `bytes` of credit, at least 1; 0 when nothing will come.
   uint64_t TakeCredit(uint64_t bytes);
 

@@ -181,10 +181,11 @@ Status DownloadBulk(SessionContext& context, BulkChannel& bulk,
     bulk.Forget(transfer);
     return sent;
   }
-  const bool is_whole = bulk.Wait(transfer);
+  const Result<bool> is_whole = bulk.Wait(transfer);
+  if (!is_whole.ok()) return is_whole.status();
   // The reason of a failure, and those of all commands before, come with this.
   TVARANT_RETURN_IF_ERROR(stream.WaitDone(sequence.value(), /*count=*/false));
-  if (is_whole) return Status();
+  if (is_whole.value()) return Status();
   return Status(Code::kInternal, "the daemon did not answer a read");
 }
 
