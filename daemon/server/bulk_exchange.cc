@@ -1,5 +1,6 @@
 #include "daemon/server/bulk_exchange.h"
 
+#include <chrono>
 #include <utility>
 
 #include "proto/wire/bulk.h"
@@ -9,6 +10,11 @@ namespace {
 
 // Credit is told in parts of this, so that the messages are few.
 constexpr uint64_t kTellBytes = BulkExchange::kCreditBytes / 8;
+
+// A client opens its stream with the first transfer. One that died between the
+// two would be waited for without end: its command streams are not read
+// meanwhile, so nobody would notice.
+constexpr std::chrono::seconds kOpenLimit{10};
 
 absl::Status Gone() {
   return absl::CancelledError("the stream for large transfers has ended");
@@ -71,9 +77,14 @@ bool BulkExchange::HasChunk(uint64_t transfer) {
 absl::StatusOr<std::string> BulkExchange::Take(uint64_t transfer) {
   base::MutexLock lock(mutex_);
   auto found = transfers_.find(transfer);
+  const auto deadline = std::chrono::steady_clock::now() + kOpenLimit;
   while (found == transfers_.end()) {
     if (is_over_) return Gone();
-    changed_.Wait(mutex_);
+    if (is_open_) {
+      changed_.Wait(mutex_);
+    } else if (!changed_.WaitUntil(mutex_, deadline) && !is_open_) {
+      return Gone();
+    }
     found = transfers_.find(transfer);
   }
   std::string bytes = std::move(found->second.front());
@@ -115,7 +126,9 @@ bool BulkExchange::Write(const v1::BulkToClient& message) {
   {
     // A download's record may be here before the stream for its bytes.
     base::MutexLock lock(mutex_);
-    while (!is_open_ && !is_over_) changed_.Wait(mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + kOpenLimit;
+    while (!is_open_ && !is_over_ && changed_.WaitUntil(mutex_, deadline)) {
+    }
   }
   base::MutexLock write(write_mutex_);
   return send_ != nullptr && send_(message);

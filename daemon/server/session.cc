@@ -47,8 +47,15 @@ absl::Status Session::Attach(std::shared_ptr<SideChannel> side) {
     }
     side_ = side;
   }
-  return side->Send(SideKind::kAttached, 0, kSharedPageBytes,
-                    board_->page_fd());
+  const absl::Status sent =
+      side->Send(SideKind::kAttached, 0, kSharedPageBytes, board_->page_fd());
+  if (!sent.ok()) {
+    // The client died before it was attached: nothing will tell of its end, so
+    // the session must not count as attached.
+    base::MutexLock lock(mutex_);
+    side_ = nullptr;
+  }
+  return sent;
 }
 
 bool Session::attached() { return side() != nullptr; }
