@@ -10,11 +10,13 @@
 #include <string>
 #include <utility>
 
+#include "torch_plugin/aten/copy_ops.h"
 #include "torch_plugin/aten/fallback.h"
 #include "torch_plugin/runtime/allocator.h"
 #include "torch_plugin/runtime/autograd_threads.h"
 #include "torch_plugin/runtime/connection.h"
 #include "torch_plugin/runtime/device_impl.h"
+#include "torch_plugin/runtime/device_index.h"
 #include "torch_plugin/runtime/generator.h"
 
 namespace tvarant::torch_plugin {
@@ -26,8 +28,7 @@ using torch::wrap_pybind_function_no_gil;
 
 c10::DeviceIndex ToIndex(int64_t device) {
   if (device < 0) return CurrentDevice();
-  TORCH_CHECK(device < kMaxDevices, "invalid device ordinal ", device,
-              ": tvarant has ", kMaxDevices, " device");
+  CheckDeviceIndex(device);
   return static_cast<c10::DeviceIndex>(device);
 }
 
@@ -40,7 +41,19 @@ void SetDevice(int64_t device) { ExchangeDevice(ToIndex(device)); }
 int64_t Exchange(int64_t device) { return ExchangeDevice(ToIndex(device)); }
 void Init() { Device::Get(CurrentDevice()); }
 bool IsInBadFork() { return InBadFork(); }
-bool IsInitialized() { return Device::GetIfConnected(0) != nullptr; }
+// Calls `visit` with each device that has been connected.
+template <typename Visit>
+void ForEachConnected(Visit visit) {
+  for (c10::DeviceIndex i = 0; i < Device::Count(); ++i) {
+    if (DeviceImpl* device = DeviceImpl::GetIfConnected(i)) visit(*device);
+  }
+}
+
+bool IsInitialized() {
+  bool any = false;
+  ForEachConnected([&any](DeviceImpl&) { any = true; });
+  return any;
+}
 
 void Synchronize(int64_t device) {
   const c10::DeviceIndex index = ToIndex(device);
@@ -50,7 +63,7 @@ void Synchronize(int64_t device) {
 }
 
 std::string Backend() {
-  Device* device = Device::GetIfConnected(0);
+  Device* device = Device::GetIfConnected(CurrentDevice());
   return device != nullptr ? device->properties().runtime : BackendName();
 }
 
@@ -83,20 +96,27 @@ py::dict Properties(int64_t device) {
 }
 
 int64_t DaemonPid() {
-  DeviceImpl* device = DeviceImpl::GetIfConnected(0);
+  DeviceImpl* device = DeviceImpl::GetIfConnected(CurrentDevice());
   return device == nullptr ? 0 : device->daemon_pid();
 }
 
 std::string Endpoint() {
-  DeviceImpl* device = DeviceImpl::GetIfConnected(0);
+  DeviceImpl* device = DeviceImpl::GetIfConnected(CurrentDevice());
   return device == nullptr ? std::string() : device->endpoint();
 }
 
 py::dict Counters() {
+  // Of all devices together.
   client::Counters counters;
-  if (Device* device = Device::GetIfConnected(0)) {
-    counters = device->session().counters();
-  }
+  ForEachConnected([&counters](DeviceImpl& device) {
+    const client::Counters of_one = device.session().counters();
+    counters.launches += of_one.launches;
+    counters.records += of_one.records;
+    counters.batches += of_one.batches;
+    counters.round_trips += of_one.round_trips;
+    counters.uploaded_bytes += of_one.uploaded_bytes;
+    counters.downloaded_bytes += of_one.downloaded_bytes;
+  });
   py::dict dict;
   dict["launches"] = counters.launches;
   dict["records"] = counters.records;
@@ -104,6 +124,7 @@ py::dict Counters() {
   dict["round_trips"] = counters.round_trips;
   dict["uploaded_bytes"] = counters.uploaded_bytes;
   dict["downloaded_bytes"] = counters.downloaded_bytes;
+  dict["copied_between_devices_bytes"] = BytesCopiedBetweenDevices();
   return dict;
 }
 

@@ -13,7 +13,7 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -260,15 +260,22 @@ def daemon_binary() -> Path:
 class Daemon:
     """A tvarantd of the test's own on a socket in a fresh folder.
 
-    `env` is its environment, this process's own by default.
+    `env` is its environment, this process's own by default; `prefix` is a command
+    that runs it.
     """
 
-    def __init__(self, *options: str, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *options: str,
+        env: dict[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
         # Not pytest's tmp_path: a socket's path must be short.
         self.folder = tempfile.TemporaryDirectory(prefix="tvd")
         self.path = os.path.join(self.folder.name, "s")
         self.options = options
         self.environment = env
+        self.prefix = prefix
         self.start()
 
     def start(self) -> None:
@@ -278,6 +285,7 @@ class Daemon:
         ready, ready_write = os.pipe()
         self.process = subprocess.Popen(
             [
+                *self.prefix,
                 str(daemon_binary()),
                 f"--listen=unix:{self.path}",
                 f"--ready-fd={ready_write}",

@@ -242,6 +242,7 @@ class TestCounters:
             "round_trips",
             "uploaded_bytes",
             "downloaded_bytes",
+            "copied_between_devices_bytes",
         }
 
     def test_a_launch_and_a_read_are_counted(self):

@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace tvarant::torch_plugin {
 
 // dst := src, with broadcasting, dtype conversion, any strides, conjugate and
@@ -26,6 +28,9 @@ at::Tensor ToDevice(const at::Tensor& host, c10::Device device);
 // A CPU tensor of the device tensor's values, dense with its strides if it is
 // dense. Waits.
 at::Tensor ToHost(const at::Tensor& tensor);
+
+// Bytes that went from device to device, over the host, in this process.
+uint64_t BytesCopiedBetweenDevices();
 
 }  // namespace tvarant::torch_plugin
 

@@ -21,6 +21,7 @@
 #include "torch_plugin/aten/launch.h"
 #include "torch_plugin/runtime/allocator.h"
 #include "torch_plugin/runtime/device_impl.h"
+#include "torch_plugin/runtime/device_index.h"
 #include "torch_plugin/runtime/storage.h"
 
 namespace tvarant::torch_plugin {
@@ -42,9 +43,7 @@ class FactoryScope {
     TORCH_CHECK(!c10::pinned_memory_or_default(pin),
                 "Only dense CPU tensors can be pinned");
     if (device.has_value() && device->has_index()) {
-      TORCH_CHECK(device->index() < kMaxDevices, "invalid device ordinal ",
-                  static_cast<int>(device->index()), ": tvarant has ",
-                  kMaxDevices, " device");
+      CheckDeviceIndex(device->index());
       ExchangeDevice(device->index());
     }
   }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "torch_plugin/runtime/device.h"
+#include "torch_plugin/runtime/device_index.h"
 
 namespace tvarant::torch_plugin {
 namespace {
@@ -86,7 +87,7 @@ class ProgramTable {
 };
 
 ProgramTable& TableOf(const Device& device) {
-  static ProgramTable* const tables = new ProgramTable[kMaxDevices];
+  static ProgramTable* const tables = new ProgramTable[kDeviceLimit];
   return tables[device.index()];
 }
 

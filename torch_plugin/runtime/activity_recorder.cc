@@ -57,8 +57,10 @@ void ActivityRecorder::Start() {
   clocks_.clear();
   pending_.clear();
   recording_ = {};
-  DeviceImpl* device = DeviceImpl::GetIfConnected(0);
-  if (device != nullptr && !device->lost()) CompareClocksLocked(*device);
+  for (c10::DeviceIndex i = 0; i < Device::Count(); ++i) {
+    DeviceImpl* device = DeviceImpl::GetIfConnected(i);
+    if (device != nullptr && !device->lost()) CompareClocksLocked(*device);
+  }
   on_.store(true);
 }
 

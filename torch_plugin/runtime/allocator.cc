@@ -7,12 +7,16 @@
 namespace tvarant::torch_plugin {
 namespace {
 
+c10::DeviceIndex IndexOf(const Block& block) {
+  return static_cast<const DeviceImpl*>(block.segment->owner)->index();
+}
+
 void Report(const Block& block, int64_t change) {
   if (C10_LIKELY(!c10::memoryProfilingEnabled())) return;
   c10::reportMemoryUsageToProfiler(
       block.address, change, block.allocator->AllocatedBytes(),
       block.allocator->ReservedBytes(),
-      c10::Device(c10::DeviceType::PrivateUse1, 0));
+      c10::Device(c10::DeviceType::PrivateUse1, IndexOf(block)));
 }
 
 c10::CachingAllocator::Stat ToStat(const MemoryStat& stat) {
@@ -69,12 +73,17 @@ void DeviceAllocator::copy_data(void* dest, const void* src,
 }
 
 bool DeviceAllocator::initialized() {
-  return DeviceImpl::GetIfConnected(0) != nullptr;
+  for (c10::DeviceIndex i = 0; i < Device::Count(); ++i) {
+    if (DeviceImpl::GetIfConnected(i) != nullptr) return true;
+  }
+  return false;
 }
 
 void DeviceAllocator::emptyCache(c10::MempoolId_t) {
-  if (DeviceImpl* device = DeviceImpl::GetIfConnected(0)) {
-    device->allocator().EmptyCache();
+  for (c10::DeviceIndex i = 0; i < Device::Count(); ++i) {
+    if (DeviceImpl* device = DeviceImpl::GetIfConnected(i)) {
+      device->allocator().EmptyCache();
+    }
   }
 }
 

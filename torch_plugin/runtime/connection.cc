@@ -5,12 +5,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace tvarant::torch_plugin {
 namespace {
@@ -95,14 +97,44 @@ Status CheckEndpoint(const std::string& endpoint) {
     }
     return Status();
   }
-  if (endpoint.rfind("tcp:", 0) == 0 || endpoint.rfind("tcp+tls:", 0) == 0) {
-    return Status(Code::kUnimplemented,
-                  "TVARANT_ENDPOINT=" + endpoint +
-                      ": tcp endpoints are not available in this build of "
-                      "tvarant; use unix:PATH");
+  if (endpoint.rfind("tcp://", 0) == 0) {
+    if (endpoint.find(':', 6) == std::string::npos) {
+      return Status(
+          Code::kInvalidArgument,
+          "TVARANT_ENDPOINT=" + endpoint + " has no port: use tcp://HOST:PORT");
+    }
+    return Status();
   }
-  return Status(Code::kInvalidArgument, "TVARANT_ENDPOINT='" + endpoint +
-                                            "' is no endpoint: use unix:PATH");
+  return Status(Code::kInvalidArgument,
+                "TVARANT_ENDPOINT='" + endpoint +
+                    "' is no endpoint: use unix:PATH or tcp://HOST:PORT");
+}
+
+// The parts of TVARANT_ENDPOINT; none if it is not set.
+std::vector<std::string> Endpoints() {
+  std::vector<std::string> endpoints;
+  const std::string text = Env("TVARANT_ENDPOINT");
+  if (text.empty()) return endpoints;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    endpoints.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return endpoints;
+}
+
+Status CheckEndpoints(const std::vector<std::string>& endpoints) {
+  if (endpoints.size() > static_cast<size_t>(kMaxEndpoints)) {
+    return Status(Code::kInvalidArgument,
+                  "TVARANT_ENDPOINT names " + std::to_string(endpoints.size()) +
+                      " endpoints, at most " + std::to_string(kMaxEndpoints));
+  }
+  for (const std::string& endpoint : endpoints) {
+    Status checked = CheckEndpoint(endpoint);
+    if (!checked.ok()) return checked;
+  }
+  return Status();
 }
 
 Result<Connection> Open(std::string endpoint,
@@ -167,8 +199,8 @@ std::string BackendName() {
 
 bool MayConnect() noexcept {
   try {
-    const std::string endpoint = Env("TVARANT_ENDPOINT");
-    if (!endpoint.empty()) return CheckEndpoint(endpoint).ok();
+    const std::vector<std::string> endpoints = Endpoints();
+    if (!endpoints.empty()) return CheckEndpoints(endpoints).ok();
     if (access(kSystemSocket, R_OK | W_OK) == 0) return true;
     return CheckBackend(BackendName()).ok() && !FindDaemon().empty();
   } catch (...) {
@@ -176,12 +208,18 @@ bool MayConnect() noexcept {
   }
 }
 
-Result<Connection> Connect() {
-  const std::string endpoint = Env("TVARANT_ENDPOINT");
-  if (!endpoint.empty()) {
-    Status checked = CheckEndpoint(endpoint);
+int EndpointCount() {
+  const size_t count = Endpoints().size();
+  return static_cast<int>(std::clamp<size_t>(count, 1, kMaxEndpoints));
+}
+
+Result<Connection> Connect(int device) {
+  const std::vector<std::string> endpoints = Endpoints();
+  if (!endpoints.empty()) {
+    Status checked = CheckEndpoints(endpoints);
     if (!checked.ok()) return checked;
-    return Open(endpoint, nullptr);
+    return Open(endpoints[static_cast<size_t>(device) % endpoints.size()],
+                nullptr);
   }
   // A wrong name is an error even where no daemon need be started.
   Status backend = CheckBackend(BackendName());

@@ -1,11 +1,13 @@
 // Which daemon this process talks to, and how it gets there.
 //
-//   1. TVARANT_ENDPOINT, if set ("unix:PATH");
+//   1. TVARANT_ENDPOINT, if set ("unix:PATH" or "tcp://HOST:PORT"; several,
+//      with commas, are as many devices);
 //   2. else the system's daemon, if its socket answers;
 //   3. else a private daemon, started here, that ends with this process.
 //
 // Environment:
-//   TVARANT_ENDPOINT  where a daemon listens
+//   TVARANT_ENDPOINT  where daemons listen; client/client.h names the variables
+//                     that a tcp endpoint needs
 //   TVARANT_BACKEND   runtime of a private daemon: sim (default)
 //   TVARANT_DAEMON    path of tvarantd
 //   TVARANT_MEMORY    memory of a private daemon, e.g. 8G
@@ -44,8 +46,14 @@ std::string BackendName();
 // the system socket's file.
 bool MayConnect() noexcept;
 
-// Blocks until connected. Thread-compatible.
-client::Result<Connection> Connect();
+inline constexpr int kMaxEndpoints = 16;
+
+// How many devices the configuration names: 1 to kMaxEndpoints.
+int EndpointCount();
+
+// Blocks until connected to the daemon of a device, below EndpointCount().
+// Thread-compatible.
+client::Result<Connection> Connect(int device = 0);
 
 // "512M", "8G", "1048576"; 0 if it is no size.
 uint64_t ParseBytes(const std::string& text);

@@ -35,13 +35,32 @@ TEST(ParseBytes, TakesUnits) {
 }
 
 TEST_F(ConnectionTest, SaysWhatIsWrongWithAnEndpoint) {
-  for (const char* bad : {"unix:", "tcp:host:1", "foo:bar", "/run/x.sock"}) {
+  for (const char* bad :
+       {"unix:", "tcp:host:1", "tcp://host", "foo:bar", "/run/x.sock",
+        "unix:/a,", "unix:/a,foo:bar", "tcp://a:1,,tcp://b:1"}) {
     setenv("TVARANT_ENDPOINT", bad, 1);
     const client::Status status = Error();
     EXPECT_FALSE(status.ok());
     EXPECT_NE(status.message().find("TVARANT_ENDPOINT"), std::string::npos);
     EXPECT_FALSE(MayConnect());
   }
+}
+
+TEST_F(ConnectionTest, SeveralEndpointsAreSeveralDevices) {
+  EXPECT_EQ(EndpointCount(), 1);
+  setenv("TVARANT_ENDPOINT", "unix:/nonexistent/a", 1);
+  EXPECT_EQ(EndpointCount(), 1);
+  setenv("TVARANT_ENDPOINT", "unix:/nonexistent/a,tcp://127.0.0.1:1", 1);
+  EXPECT_EQ(EndpointCount(), 2);
+  EXPECT_TRUE(MayConnect());
+  EXPECT_NE(Connect(0).status().message().find("/nonexistent/a"),
+            std::string::npos);
+  EXPECT_NE(Connect(1).status().message().find("tcp://127.0.0.1:1"),
+            std::string::npos);
+  std::string many = "unix:/a";
+  for (int i = 0; i < 16; ++i) many += ",unix:/a";
+  setenv("TVARANT_ENDPOINT", many.c_str(), 1);
+  EXPECT_NE(Error().message().find("at most 16"), std::string::npos);
 }
 
 TEST_F(ConnectionTest, SaysWhatIsWrongWithABackend) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "torch_plugin/runtime/device.h"
+#include "torch_plugin/runtime/device_index.h"
 
 namespace tvarant::torch_plugin {
 namespace {
@@ -18,9 +19,7 @@ constexpr int64_t kStateBytes = 2 * sizeof(uint64_t);
 
 c10::DeviceIndex Resolve(c10::DeviceIndex index) {
   const c10::DeviceIndex resolved = index < 0 ? CurrentDevice() : index;
-  TORCH_CHECK(resolved >= 0 && resolved < kMaxDevices,
-              "tvarant: invalid device index ", static_cast<int>(index),
-              " for a generator");
+  CheckDeviceIndex(resolved);
   return resolved;
 }
 
@@ -101,8 +100,8 @@ PhiloxPoint PhiloxGenerator::Take(uint64_t counters) {
 
 const at::Generator& DefaultGenerator(c10::DeviceIndex index) {
   static auto* generators = [] {
-    auto* made = new std::array<at::Generator, kMaxDevices>;
-    for (int i = 0; i < kMaxDevices; ++i) {
+    auto* made = new std::array<at::Generator, kDeviceLimit>;
+    for (int i = 0; i < kDeviceLimit; ++i) {
       (*made)[static_cast<size_t>(i)] =
           at::make_generator<PhiloxGenerator>(static_cast<c10::DeviceIndex>(i));
     }

@@ -11,6 +11,7 @@
 
 #include "torch_plugin/runtime/allocator.h"
 #include "torch_plugin/runtime/device_impl.h"
+#include "torch_plugin/runtime/device_index.h"
 
 namespace tvarant::torch_plugin {
 namespace {
@@ -55,9 +56,7 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
     TORCH_CHECK(device.type() == kType, "expected a tvarant device, got ",
                 device);
     if (!device.has_index()) return;
-    TORCH_CHECK(device.index() < kMaxDevices, "invalid device ordinal ",
-                static_cast<int>(device.index()), ": tvarant has ", kMaxDevices,
-                " device");
+    CheckDeviceIndex(device.index());
     ExchangeDevice(device.index());
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {

@@ -6,6 +6,7 @@
 
 #include "torch_plugin/runtime/connection.h"
 #include "torch_plugin/runtime/device_impl.h"
+#include "torch_plugin/runtime/device_index.h"
 #include "torch_plugin/runtime/generator.h"
 #include "torch_plugin/runtime/host_allocator.h"
 #include "torch_plugin/runtime/storage.h"
@@ -25,12 +26,12 @@ class Hooks final : public at::PrivateUse1HooksInterface {
 
   c10::DeviceIndex deviceCount() const override { return Device::Count(); }
   void setCurrentDevice(c10::DeviceIndex index) const override {
-    CheckIndex(index);
+    CheckDeviceIndex(index);
     ExchangeDevice(index);
   }
   c10::DeviceIndex getCurrentDevice() const override { return CurrentDevice(); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
-    CheckIndex(index);
+    CheckDeviceIndex(index);
     return ExchangeDevice(index);
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
@@ -49,7 +50,12 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     const Arena* arena = Arena::GetIfMade();
     TORCH_CHECK(arena != nullptr && arena->Contains(data),
                 "the pointer is no tvarant memory");
-    return c10::Device(c10::DeviceType::PrivateUse1, 0);
+    const ArenaSegment* segment = arena->Find(data);
+    const c10::DeviceIndex index =
+        segment == nullptr
+            ? c10::DeviceIndex{0}
+            : static_cast<const DeviceImpl*>(segment->owner)->index();
+    return c10::Device(c10::DeviceType::PrivateUse1, index);
   }
   bool isPinnedPtr(const void* data) const override {
     return HostAllocator::Get().Owns(data);
@@ -60,13 +66,6 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   void resizePrivateUse1Bytes(const c10::Storage& storage,
                               size_t size_bytes) const override {
     ResizeStorage(storage.unsafeGetStorageImpl(), size_bytes);
-  }
-
- private:
-  static void CheckIndex(c10::DeviceIndex index) {
-    TORCH_CHECK(index >= 0 && index < kMaxDevices, "invalid device ordinal ",
-                static_cast<int>(index), ": tvarant has ", kMaxDevices,
-                " device");
   }
 };
 

@@ -56,7 +56,8 @@ struct TvarantProfilerStubs final : ProfilerStubs {
   }
 
   void synchronize() const override {
-    if (Device* device = Device::GetIfConnected(0)) device->Synchronize();
+    Device* device = Device::GetIfConnected(CurrentDevice());
+    if (device != nullptr) device->Synchronize();
   }
 };
 
