@@ -12,6 +12,8 @@ namespace {
 using Loop = base::StridedLoop<2>;  // 0: dst, 1: src
 
 constexpr int64_t kGrainBytes = 128 << 10;
+// Results from here on don't stay in a core's caches.
+constexpr int64_t kStreamedBytes = 4 << 20;
 
 struct Bytes16 {
   uint64_t low;
@@ -77,6 +79,7 @@ void TransposeCopy(const Loop& loop, int dim, int64_t bytes, char* dst,
   }
   const int64_t band_bytes = std::max<int64_t>(kBand * width * bytes, 1);
   const auto transpose = GetTranspose();
+  const bool stream = outer * height * width * bytes >= kStreamedBytes;
   pool.ParallelFor(
       outer * bands, std::max<int64_t>(kGrainBytes / band_bytes, 1),
       [&](int64_t begin, int64_t end) {
@@ -93,7 +96,7 @@ void TransposeCopy(const Loop& loop, int dim, int64_t bytes, char* dst,
           }
           transpose(dst + to * bytes, loop.stride(0, dim) * bytes,
                     src + from * bytes, loop.inner_stride(1) * bytes,
-                    std::min(kBand, height - row), width, bytes);
+                    std::min(kBand, height - row), width, bytes, stream);
         }
       });
 }

@@ -28,8 +28,20 @@ T ExpSum(const T* x, int64_t n, T max, T* y) {
   using V = Vec<T>;
   constexpr int kLanes = V::kLanes;
   const V shift = V::All(max);
-  V sum = V::All(T(0));
+  V sum = V::All(T(0)), sum1 = sum;
   int64_t i = 0;
+  // Two at once: one waits for its polynomial's steps.
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    const V e = Exp(V::Load(x + i) - shift);
+    const V e1 = Exp(V::Load(x + i + kLanes) - shift);
+    if (y != nullptr) {
+      e.Store(y + i);
+      e1.Store(y + i + kLanes);
+    }
+    sum = sum + e;
+    sum1 = sum1 + e1;
+  }
+  sum = sum + sum1;
   for (; i + kLanes <= n; i += kLanes) {
     const V e = Exp(V::Load(x + i) - shift);
     if (y != nullptr) e.Store(y + i);

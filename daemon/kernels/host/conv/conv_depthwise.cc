@@ -117,6 +117,23 @@ void Row(const T* x, const int64_t* offsets, const T* weights, int64_t taps,
   }
 }
 
+// A row of results, as it is stored. Element by element this took longer than
+// the convolution.
+template <typename T, typename S>
+void StoreLine(const T* line, int64_t n, S* y, int64_t stride) {
+  using V = Vec<T>;
+  int64_t i = 0;
+  if (stride == 1) {
+    if constexpr (__is_same(T, S)) {
+      __builtin_memcpy(y, line, static_cast<size_t>(n) * sizeof(T));
+      return;
+    } else {
+      for (; i + V::kLanes <= n; i += V::kLanes) V::Load(line + i).Store(y + i);
+    }
+  }
+  for (; i < n; ++i) y[i * stride] = Narrow<S>(line[i]);
+}
+
 // A padded image and where each tap meets it.
 template <typename T>
 struct Plane {
@@ -178,9 +195,7 @@ void DepthwiseAs(const ConvProblem& p, const ConvPadded& padded, int64_t item,
              p.num_taps, bias, plane.vectors, plane.line);
       S* y = reinterpret_cast<S*>(p.y.data) + item * p.y.batch_stride +
              d * p.y.strides[0] + h * p.y.strides[1];
-      for (int64_t i = 0; i < p.grid[2]; ++i) {
-        y[i * p.y.strides[2]] = Narrow<S>(plane.line[i]);
-      }
+      StoreLine<T, S>(plane.line, p.grid[2], y, p.y.strides[2]);
     }
   }
 }

@@ -51,6 +51,7 @@ class Reducer {
     const int class_index = ClassIndex(ComputeClassOf(src_.dtype));
     row_loop_ = GetReduceTable().row[gather][class_index];
     column_loop_ = GetReduceTable().column[gather][class_index];
+    rows_loop_ = GetReduceTable().rows[gather][class_index];
     load_ = table_.load[static_cast<int>(src_.dtype)];
     const int64_t stride =
         shape.by_columns ? shape.columns().src : shape.row().src;
@@ -232,7 +233,15 @@ class Reducer {
       const char* x =
           base + first * row.src +
           ReduceOffset(shape_.reduced, shape_.num_reduced - 1, at / row.size);
-      for (int64_t i = 0; i < rows; ++i, ++at, x += row.src) {
+      int64_t i = 0;
+      if (in_place_ && rows_loop_ != nullptr) {
+        for (; i + kRowsAtOnce <= rows; i += kRowsAtOnce) {
+          rows_loop_(view, x, row.src, n);
+          at += kRowsAtOnce;
+          x += kRowsAtOnce * row.src;
+        }
+      }
+      for (; i < rows; ++i, ++at, x += row.src) {
         const void* elements = x;
         if (!in_place_) {
           load_(loaded, x, stride, n);
@@ -294,6 +303,7 @@ class Reducer {
   const OpTable& table_;
   RowLoop row_loop_ = nullptr;
   ColumnLoop column_loop_ = nullptr;
+  RowsLoop rows_loop_ = nullptr;
   LoadLoop load_ = nullptr;
   bool in_place_ = false;
 };

@@ -66,10 +66,17 @@ using RowLoop = void (*)(ReduceState* state, const void* x, int64_t n,
 using ColumnLoop = void (*)(const ReduceColumns& columns, const void* x,
                             int64_t n, int64_t index, int64_t rows, double p);
 
+// Takes kRowsAtOnce rows, row_stride bytes apart, into n columns.
+inline constexpr int64_t kRowsAtOnce = 8;
+using RowsLoop = void (*)(const ReduceColumns& columns, const char* x,
+                          int64_t row_stride, int64_t n);
+
 struct ReduceTable {
   // By class of the elements; null where a combination does not exist.
   RowLoop row[kNumGathers][kNumClasses] = {};
   ColumnLoop column[kNumGathers][kNumClasses] = {};
+  // Null where rows are taken one by one.
+  RowsLoop rows[kNumGathers][kNumClasses] = {};
 };
 
 TVARANT_DECLARE_FOR_ISAS(const ReduceTable& GetReduceTableOfIsa())
