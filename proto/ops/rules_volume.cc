@@ -1,5 +1,6 @@
 // Rules of channel_norm, pooling and resampling.
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "absl/strings/str_cat.h"
@@ -109,12 +110,14 @@ absl::Status CheckAnyResample(const LaunchParams& params, const Operand& y,
                               const Operand& x) {
   RETURN_IF_ERROR(WantParameters(params, 5, 3));
   RETURN_IF_ERROR(CheckVolumes(params, y, x, kMaxResampled));
-  if (params.ints[0] < 0 || params.ints[0] > 5) {
-    return ParameterError(params, "mode", params.ints[0], "at most 5");
+  const int64_t mode = params.ints[0];
+  if (mode < 0 || mode > 7) {
+    return ParameterError(params, "mode", mode, "at most 7");
   }
+  const bool antialiased = mode >= 6;
   // Neighbours are copied whatever they are; the rest is computed.
   RETURN_IF_ERROR(WantComputable(params, x));
-  if (params.ints[0] == 2 || params.ints[0] == 3) {
+  if (mode == 2 || mode == 3 || antialiased) {
     RETURN_IF_ERROR(WantFloating(params, x));
   }
   RETURN_IF_ERROR(CheckFlag(params, "align_corners", params.ints[1]));
@@ -129,6 +132,14 @@ absl::Status CheckAnyResample(const LaunchParams& params, const Operand& y,
     }
     if (x.sizes[2 + i] == 0 && y.sizes[2 + i] != 0) {
       return OperandError(params, x, "is empty");
+    }
+    // A wide filter lists many elements for each of y.
+    const double taps =
+        std::min(4 * params.floats[i] + 5, static_cast<double>(x.sizes[2 + i]));
+    if (antialiased && taps * static_cast<double>(y.sizes[2 + i]) >
+                           static_cast<double>(kMaxResampled)) {
+      return ParameterError(params, "scale", params.floats[i],
+                            "less, for so many elements");
     }
   }
   return absl::OkStatus();

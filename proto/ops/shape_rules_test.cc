@@ -40,9 +40,11 @@ TEST(ShapeRulesTest, CountsOperandsOfEveryKernel) {
   };
 #define TVARANT_KERNEL(id, Name, name, min_dst, max_dst, min_src, max_src, \
                        doc)                                                \
-  EXPECT_THAT(check(Kernel::k##Name, min_dst - 1, min_src),                \
-              HasSubstr("dst operands, want"))                             \
-      << #name;                                                            \
+  if (min_dst > 0) {                                                       \
+    EXPECT_THAT(check(Kernel::k##Name, min_dst - 1, min_src),              \
+                HasSubstr("dst operands, want"))                           \
+        << #name;                                                          \
+  }                                                                        \
   EXPECT_THAT(check(Kernel::k##Name, max_dst + 1, min_src),                \
               HasSubstr("dst operands, want"))                             \
       << #name;                                                            \

@@ -23,6 +23,8 @@ CaseList AllCases() {
   AddDistanceCases(cases);
   AddCtcCases(cases);
   AddFftCases(cases);
+  AddGridCases(cases);
+  AddSegmentCases(cases);
   return cases;
 }
 

@@ -43,6 +43,8 @@ void AddSortCases(CaseList& cases);
 void AddDistanceCases(CaseList& cases);
 void AddCtcCases(CaseList& cases);
 void AddFftCases(CaseList& cases);
+void AddGridCases(CaseList& cases);
+void AddSegmentCases(CaseList& cases);
 
 CaseList AllCases();
 

@@ -18,6 +18,7 @@ constexpr ResampleShape kResampleShapes[] = {
     {2, 3, {1, 4, 5}, {1, 8, 10}}, {1, 2, {1, 7, 9}, {1, 3, 20}},
     {1, 1, {3, 4, 5}, {5, 3, 7}},  {2, 70, {1, 3, 3}, {1, 5, 4}},
     {1, 2, {1, 1, 6}, {1, 1, 40}}, {1, 1, {1, 1, 1}, {1, 3, 2}},
+    {1, 1, {1, 16, 1}, {1, 1, 5}},
 };
 
 // Coordinates of x and their weights for coordinate i of y.
@@ -37,6 +38,29 @@ Taps TapsOf(int64_t mode, bool align, int64_t pad, int64_t i, int64_t x,
   const Real place = align ? scale * static_cast<Real>(i)
                            : scale * (static_cast<Real>(i) + half) - half;
   const int64_t low = static_cast<int64_t>(std::floor(place));
+  if (mode >= 6) {
+    // All elements under a filter as wide as an element of y, at least.
+    const Real wide = std::max<Real>(scale, 1), reach = (mode - 5) * wide;
+    const Real center = scale * (static_cast<Real>(i) + half);
+    Taps taps;
+    Real total = 0;
+    for (int64_t at = 0; at < x; ++at) {
+      const Real d = std::fabs(static_cast<Real>(at) + half - center) / wide;
+      const Real a = -0.5L;
+      Real weight = std::max<Real>(1 - d, 0);
+      if (mode == 7) {
+        weight = d < 1   ? ((a + 2) * d - (a + 3)) * d * d + 1
+                 : d < 2 ? a * (((d - 5) * d + 8) * d - 4)
+                         : 0;
+      }
+      if (d * wide >= reach) continue;
+      taps.at.push_back(at);
+      taps.weight.push_back(weight);
+      total += weight;
+    }
+    for (Real& weight : taps.weight) weight /= total;
+    return taps;
+  }
   switch (mode) {
     case 0:
       return {{clamp(i * x / y)}, {1}};
@@ -75,7 +99,7 @@ absl::Status RunResample(Backend& backend, const std::string& name, DType dtype,
   for (ResampleShape shape : kResampleShapes) {
     ++turn;
     int64_t pad[3] = {0, 0, 0};
-    if (mode >= 4) {
+    if (mode == 4 || mode == 5) {
       // Less than a side on each end, also negative: cropped.
       for (int k = 0; k < 3; ++k) {
         pad[k] = shape.x[k] > 3 ? (turn % 2 ? 2 : -1) : shape.x[k] - 1;
@@ -134,12 +158,13 @@ absl::Status RunResample(Backend& backend, const std::string& name, DType dtype,
 }
 
 void AddCases(CaseList& cases, DType dtype) {
-  constexpr const char* kModes[] = {"nearest", "nearest_exact", "linear",
-                                    "cubic",   "reflect",       "replicate"};
-  for (int64_t mode = 0; mode < 6; ++mode) {
+  constexpr const char* kModes[] = {
+      "nearest", "nearest_exact", "linear",           "cubic",
+      "reflect", "replicate",     "linear_antialias", "cubic_antialias"};
+  for (int64_t mode = 0; mode < 8; ++mode) {
     for (const bool align : {false, true}) {
       for (const bool backward : {false, true}) {
-        if (align && mode != 2 && mode != 3) continue;
+        if (align && mode != 2 && mode != 3 && mode < 6) continue;
         const std::string name = absl::StrCat(
             backward ? "resample_backward/" : "resample/", NameOf(dtype), "/",
             kModes[mode], align ? "/align_corners" : "");

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "torch_plugin/aten/data_check.h"
 #include "torch_plugin/aten/launch.h"
 #include "torch_plugin/aten/op_support.h"
 
@@ -84,6 +85,9 @@ Bags EmbeddingBag(const Tensor& weight, const Tensor& indices,
       EmptyLikeOf(indices, {mode == kMax ? bags : 0, width}, ScalarType::Long);
   Tensor bag_of = EmptyLikeOf(indices, {total}, ScalarType::Long);
   const Tensor flat = indices.reshape({-1});
+  if (offsets.size(0) > 0) {
+    CheckData(DataCheck::kFirstOffset, offsets.narrow(0, 0, 1), 0, 0);
+  }
   if (bags > 0) {
     LaunchBuilder launch(Kernel::kEmbeddingBag, weight.device());
     launch.Dst(result).Dst(sizes);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <tuple>
 
+#include "torch_plugin/aten/data_check.h"
 #include "torch_plugin/aten/loss_support.h"
 #include "torch_plugin/aten/optional_tensor.h"
 #include "torch_plugin/aten/structured_op.h"
@@ -177,6 +178,8 @@ Tensor& CrossEntropyOut(const Tensor& self, const Tensor& target,
   Tensor each =
       reduction == at::Reduction::None ? loss : EmptyLikeOf(self, {0});
   auto iter = at::TensorIterator::borrowing_binary_op(each, self, target);
+  CheckData(DataCheck::kCrossEntropyInput, self, 0, 1);
+  CheckData(DataCheck::kCrossEntropyTarget, target, 0, 1);
   RunPointwise(iter, EmitCrossEntropy);
   if (Has(weight)) each.mul_(*weight);
   if (reduction == at::Reduction::None) return loss;

@@ -12,6 +12,7 @@
 #include <array>
 #include <tuple>
 
+#include "torch_plugin/aten/data_check.h"
 #include "torch_plugin/aten/loss_support.h"
 #include "torch_plugin/aten/optional_tensor.h"
 #include "torch_plugin/aten/structured_op.h"
@@ -249,6 +250,8 @@ std::tuple<Tensor&, Tensor&> MultilabelOut(const Tensor& self,
             self.options());
   ResizeOut(is_target, target.sizes(), {}, self.options());
   if (self.numel() == 0) return {output, is_target};
+  CheckData(DataCheck::kMarginTargets, target, -1,
+            static_cast<double>(shape.input.size(1) - 1));
   const Labels labels = LabelsOf(shape);
   is_target.copy_(labels.is_target.view(target.sizes()));
   const Tensor rows = LabelTerms(shape, labels, EmitLabelTerm)

@@ -12,6 +12,7 @@
 #include <limits>
 #include <optional>
 
+#include "torch_plugin/aten/data_check.h"
 #include "torch_plugin/aten/launch.h"
 #include "torch_plugin/aten/op_support.h"
 #include "torch_plugin/runtime/generator.h"
@@ -129,6 +130,7 @@ struct BernoulliTensorKernel {
                 "expected probabilities tensor to have floating type, got ",
                 probability.scalar_type());
     const Tensor p = probability.to(self.device());
+    CheckData(DataCheck::kBernoulli, p, 0, 1);
     const ScalarType type = p.scalar_type() == ScalarType::Double
                                 ? ScalarType::Double
                                 : ScalarType::Float;

@@ -1,6 +1,10 @@
 // Upsampling, padding by reflection and replication.
 
 #include <ATen/native/Padding.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_meta.h>
 #include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
 #include <ATen/ops/_upsample_nearest_exact1d_meta.h>
 #include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
@@ -50,6 +54,8 @@ enum Mode : int64_t {
   kCubic = 3,
   kReflect = 4,
   kReplicate = 5,
+  kLinearAntialias = 6,
+  kCubicAntialias = 7,
 };
 
 struct Resampling {
@@ -107,8 +113,13 @@ void RunBackward(const Resampling& r, const Tensor& grad_output,
 
 using Scale = std::optional<double>;
 
-// Nearest also copies bytes; the rest computes.
+// Nearest also copies bytes; the rest computes. The CPU refuses antialiased
+// half types.
 bool IsResampled(const Tensor& tensor, int64_t mode) {
+  if (mode == kLinearAntialias || mode == kCubicAntialias) {
+    return tensor.scalar_type() == ScalarType::Float ||
+           tensor.scalar_type() == ScalarType::Double;
+  }
   return tensor.is_floating_point() ||
          (tensor.scalar_type() == ScalarType::Byte &&
           (mode == kNearest || mode == kNearestExact));
@@ -134,7 +145,7 @@ Tensor& UpsampleBackward(const char* name, const Resampling& r,
   DeviceCheck(name)
       .Add(grad_input, "grad_input")
       .Add(grad_output, "grad_output");
-  if (!grad_output.is_floating_point()) {
+  if (!grad_output.is_floating_point() || !IsResampled(grad_output, r.mode)) {
     ThrowNotImplementedFor(name, grad_output.scalar_type());
   }
   OutOp<Meta> op(grad_input);
@@ -208,6 +219,10 @@ TVARANT_EXPAND(TVARANT_ALIGNED, upsample_linear1d, 1, kLinear, TVARANT_1D)
 TVARANT_EXPAND(TVARANT_ALIGNED, upsample_bilinear2d, 2, kLinear, TVARANT_2D)
 TVARANT_EXPAND(TVARANT_ALIGNED, upsample_trilinear3d, 3, kLinear, TVARANT_3D)
 TVARANT_EXPAND(TVARANT_ALIGNED, upsample_bicubic2d, 2, kCubic, TVARANT_2D)
+TVARANT_EXPAND(TVARANT_ALIGNED, _upsample_bilinear2d_aa, 2, kLinearAntialias,
+               TVARANT_2D)
+TVARANT_EXPAND(TVARANT_ALIGNED, _upsample_bicubic2d_aa, 2, kCubicAntialias,
+               TVARANT_2D)
 
 // --- Padding -----------------------------------------------------------------
 
@@ -370,6 +385,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   TVARANT_REGISTER(upsample_bilinear2d)
   TVARANT_REGISTER(upsample_trilinear3d)
   TVARANT_REGISTER(upsample_bicubic2d)
+  TVARANT_REGISTER(_upsample_bilinear2d_aa)
+  TVARANT_REGISTER(_upsample_bicubic2d_aa)
 #undef TVARANT_REGISTER
   m.impl("reflection_pad1d.out",
          &PadOut<meta::structured_reflection_pad1d, kReflect, 1>);

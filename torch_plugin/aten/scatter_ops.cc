@@ -15,6 +15,7 @@
 
 #include <limits>
 
+#include "torch_plugin/aten/data_check.h"
 #include "torch_plugin/aten/launch.h"
 #include "torch_plugin/aten/op_support.h"
 
@@ -112,6 +113,7 @@ void Put(const Tensor& result, int64_t dim, const Tensor& index,
   dim = at::maybe_wrap_dim(dim, y.dim());
   if (IsForSlices(y, i, dim)) {
     const Tensor line = i.as_strided({i.size(dim)}, {i.stride(dim)});
+    CheckIndex(DataCheck::kScatterIndex, line, y.size(dim));
     PutSlices(y, dim, line, v.as_strided(i.sizes(), v.strides()), mode,
               /*wrap=*/false);
     return;
@@ -380,6 +382,8 @@ Tensor& IndexAddOut(const Tensor& self, int64_t dim, const Tensor& index,
   OutOp<meta::structured_index_add> op(out);
   op.meta(self, dim, index, source, alpha);
   const Tensor& result = op.result();
+  // Of vectors PyTorch says IndexError, as index_put does.
+  if (self.dim() > 1) CheckIndex(DataCheck::kIndexAdd, index, self.size(dim));
   if (!result.is_same(self)) result.copy_(self);
   PutSlices(result, dim, index,
             alpha.toDouble() == 1 ? source : source.mul(alpha), PutMode::kAdd,

@@ -81,7 +81,8 @@ DeviceImpl& GetSlowly(c10::DeviceIndex index) {
 // Kernels whose ops raise no IndexError for an index out of range. The text
 // begins with the kernel's name.
 bool IsRuntimeErrorOfPyTorch(const std::string& text) {
-  for (const char* kernel : {"gather:", "scatter:", "embedding_bag:"}) {
+  for (const char* kernel :
+       {"gather:", "scatter:", "scatter_add:", "embedding_bag:"}) {
     if (text.rfind(kernel, 0) == 0) return true;
   }
   return false;
@@ -90,7 +91,11 @@ bool IsRuntimeErrorOfPyTorch(const std::string& text) {
 }  // namespace
 
 void ThrowStatus(const client::Status& status) {
-  const std::string& text = status.message();
+  // The check names the op itself.
+  constexpr const char kCheck[] = "within: ";
+  const bool is_check = status.message().rfind(kCheck, 0) == 0;
+  const std::string text =
+      status.message().substr(is_check ? sizeof(kCheck) - 1 : 0);
   switch (status.code()) {
     case client::Code::kResourceExhausted:
       TORCH_CHECK_WITH(OutOfMemoryError, false, text);

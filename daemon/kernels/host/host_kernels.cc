@@ -138,6 +138,18 @@ absl::Status RunHostKernel(const HostLaunch& launch, ThreadPool& pool) {
       return RunCtcLoss(launch, pool);
     case Kernel::kCtcLossBackward:
       return RunCtcLossBackward(launch, pool);
+    case Kernel::kWithin:
+      return RunWithin(launch, pool);
+    case Kernel::kGridSample:
+      return RunGridSample(launch, pool);
+    case Kernel::kGridSampleBackward:
+      return RunGridSampleBackward(launch, pool);
+    case Kernel::kFractionalMaxPool:
+      return RunFractionalMaxPool(launch, pool);
+    case Kernel::kSegmentReduce:
+      return RunSegmentReduce(launch, pool);
+    case Kernel::kSegmentReduceBackward:
+      return RunSegmentReduceBackward(launch, pool);
     case Kernel::kFft:
       return RunFft(launch, pool);
     case Kernel::kInvalid:

@@ -110,6 +110,13 @@ absl::Status RunPairDistanceBackward(const HostLaunch& launch,
 absl::Status RunReduceForeach(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunCtcLoss(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunCtcLossBackward(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunWithin(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunGridSample(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunGridSampleBackward(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunFractionalMaxPool(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunSegmentReduce(const HostLaunch& launch, ThreadPool& pool);
+absl::Status RunSegmentReduceBackward(const HostLaunch& launch,
+                                      ThreadPool& pool);
 absl::Status RunFft(const HostLaunch& launch, ThreadPool& pool);
 
 // The instruction set that the kernels chose: "avx512", "avx2", "baseline".

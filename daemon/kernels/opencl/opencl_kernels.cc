@@ -109,6 +109,8 @@ absl::Status RunOpenClKernel(KernelContext& context,
       return RunSortRows(context, launch);
     case Kernel::kFft:
       return RunFft(context, launch);
+    case Kernel::kWithin:
+      return RunWithin(context, launch);
     case Kernel::kGemm:
       return RunGemm(context, launch);
     default:

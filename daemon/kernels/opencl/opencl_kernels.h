@@ -49,6 +49,7 @@ absl::Status RunLogCumsumExp(KernelContext& context,
 absl::Status RunRandom(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunDropout(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunTriangle(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunWithin(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunChannelNorm(KernelContext& context,
                             const ResolvedLaunch& launch);
 absl::Status RunChannelNormBackward(KernelContext& context,

@@ -11,7 +11,7 @@
 namespace tvarant::opencl {
 namespace {
 
-constexpr int64_t kLinear = 2, kCubic = 3, kReflect = 4;
+constexpr int64_t kLinear = 2, kCubic = 3, kReflect = 4, kReplicate = 5;
 // Along a reflected dimension each element looks at all of y.
 constexpr int64_t kMaxReflected = 4096;
 
@@ -83,6 +83,13 @@ absl::Status CheckFloating(const KernelContext& context,
       NameOf(launch.kernel), ": no OpenCL kernel for ", NameOf(dtype)));
 }
 
+// Antialiased modes have any number of taps: the host's.
+absl::Status CheckMode(const ResolvedLaunch& launch) {
+  if (launch.ints[0] <= kReplicate) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(NameOf(launch.kernel), ": no antialiasing OpenCL kernel"));
+}
+
 std::string TypeOption(DType dtype) {
   return absl::StrCat("-DT=", ClTypeName(dtype));
 }
@@ -90,6 +97,7 @@ std::string TypeOption(DType dtype) {
 }  // namespace
 
 absl::Status RunResample(KernelContext& context, const ResolvedLaunch& launch) {
+  RETURN_IF_ERROR(CheckMode(launch));
   const ResolvedOperand& y = launch.dst[0];
   const Resample p = ResampleOf(launch, launch.src[0], y, y);
   if (Blends(launch)) {
@@ -108,6 +116,7 @@ absl::Status RunResampleBackward(KernelContext& context,
                                  const ResolvedLaunch& launch) {
   const ResolvedOperand& dx = launch.dst[0];
   const ResolvedOperand& dy = launch.src[0];
+  RETURN_IF_ERROR(CheckMode(launch));
   RETURN_IF_ERROR(CheckFloating(context, launch));
   const Resample p = ResampleOf(launch, dx, dy, dx);
   for (const int64_t size : p.y_size) {

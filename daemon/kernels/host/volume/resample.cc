@@ -25,9 +25,24 @@ enum Mode : int64_t {
   kCubic = 3,
   kReflect = 4,
   kReplicate = 5,
+  kLinearAntialias = 6,
+  kCubicAntialias = 7,
 };
 
-int TapsOf(int64_t mode) {
+bool IsAntialiased(int64_t mode) {
+  return mode == kLinearAntialias || mode == kCubicAntialias;
+}
+
+// Half the width of an antialiasing filter, in elements of x.
+double SupportOf(int64_t mode, double scale) {
+  return (mode == kLinearAntialias ? 1 : 2) * std::max(scale, 1.0);
+}
+
+int TapsOf(int64_t mode, double scale, int64_t x_size) {
+  if (IsAntialiased(mode)) {
+    const double most = 2 * std::ceil(SupportOf(mode, scale)) + 1;
+    return static_cast<int>(std::min(most, static_cast<double>(x_size)));
+  }
   return mode == kLinear ? 2 : mode == kCubic ? 4 : 1;
 }
 
@@ -65,10 +80,55 @@ void CubicWeights(C t, double* weights) {
   weights[3] = static_cast<double>(outer(2 - t));
 }
 
+// The filters of Pillow: a triangle, and Keys' cubic with a = -0.5.
+template <typename C>
+C Filter(int64_t mode, C x) {
+  x = std::abs(x);
+  if (mode == kLinearAntialias) return std::max(1 - x, C(0));
+  const C a = C(-0.5);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : C(0);
+}
+
+// Weights of all elements under the filter, which widens as y shrinks.
+template <typename C>
+void FillFiltered(int64_t mode, double scale_given, const ResampleAxis& axis,
+                  int32_t* at, double* weight) {
+  const C scale = static_cast<C>(scale_given);
+  const C support = static_cast<C>(SupportOf(mode, scale_given));
+  const C inverse = scale >= 1 ? 1 / scale : C(1);
+  const int64_t taps = axis.taps;
+  for (int64_t i = 0; i < axis.y_size; ++i) {
+    const C center = scale * (static_cast<C>(i) + C(0.5));
+    const int64_t low = std::clamp<int64_t>(
+        static_cast<int64_t>(center - support + C(0.5)), 0, axis.x_size - 1);
+    const int64_t high =
+        std::min(static_cast<int64_t>(center + support + C(0.5)), axis.x_size);
+    const int64_t count = std::clamp<int64_t>(high - low, 0, taps);
+    C total = 0;
+    for (int64_t k = 0; k < taps; ++k) {
+      const C w =
+          k < count ? Filter(mode, (static_cast<C>(k + low) - center + C(0.5)) *
+                                       inverse)
+                    : C(0);
+      at[i * taps + k] = static_cast<int32_t>(Clamp(low + k, axis.x_size));
+      weight[i * taps + k] = static_cast<double>(w);
+      total += w;
+    }
+    for (int64_t k = 0; k < taps && total != 0; ++k) {
+      weight[i * taps + k] =
+          static_cast<double>(static_cast<C>(weight[i * taps + k]) / total);
+    }
+  }
+}
+
 // C: the type that coordinates are computed in.
 template <typename C>
 void FillAxis(int64_t mode, bool align_corners, int64_t pad, double scale_given,
               const ResampleAxis& axis, int32_t* at, double* weight) {
+  if (IsAntialiased(mode)) {
+    return FillFiltered<C>(mode, scale_given, axis, at, weight);
+  }
   const C scale = static_cast<C>(scale_given);
   for (int64_t i = 0; i < axis.y_size; ++i) {
     const C source = align_corners
@@ -126,7 +186,7 @@ absl::Status NoMemory(const HostLaunch& launch) {
 bool MakePlan(const HostLaunch& launch, const Tensor& x, const Tensor& y,
               ResamplePlan* plan) {
   const int64_t mode = launch.ints[0];
-  const bool blends = mode == kLinear || mode == kCubic;
+  const bool blends = mode == kLinear || mode == kCubic || IsAntialiased(mode);
   plan->dtype = x.dtype;
   plan->x = x.data;
   plan->y = y.data;
@@ -144,7 +204,7 @@ bool MakePlan(const HostLaunch& launch, const Tensor& x, const Tensor& y,
     axis.x_stride = x.strides[2 + i];
     axis.y_stride = y.strides[2 + i];
     const bool same = axis.x_size == 1 && axis.y_size == 1;
-    axis.taps = same ? 1 : TapsOf(mode);
+    axis.taps = same ? 1 : TapsOf(mode, launch.floats[i], axis.x_size);
     entries += axis.y_size * axis.taps;
   }
   char* tables = LaunchScratch(static_cast<size_t>(entries) *
@@ -156,7 +216,7 @@ bool MakePlan(const HostLaunch& launch, const Tensor& x, const Tensor& y,
     ResampleAxis& axis = plan->axes[i];
     axis.at = at;
     axis.weight = blends ? weight : nullptr;
-    if (blends && axis.taps == 1) {
+    if (blends && axis.x_size == 1 && axis.y_size == 1) {
       at[0] = 0;
       weight[0] = 1;
     } else {

@@ -120,10 +120,12 @@ void CopyPlanes(const ResamplePlan& p, int64_t begin, int64_t end) {
 }
 
 // y row = the blended x row, resampled along w.
-template <typename S, int taps>
+// kTaps = 0: any number.
+template <typename S, int kTaps>
 void ResampleRow(const Wide<S>* x, const ResampleAxis& w,
                  const Wide<S>* weights, S* y) {
   using T = Wide<S>;
+  const int taps = kTaps == 0 ? w.taps : kTaps;
   for (int64_t i = 0; i < w.y_size; ++i) {
     T sum = T(0);
     for (int k = 0; k < taps; ++k) {
@@ -168,8 +170,10 @@ void BlendPlanes(const ResamplePlan& p, int64_t begin, int64_t end,
       ResampleRow<S, 1>(line, w, weights, y);
     } else if (w.taps == 2) {
       ResampleRow<S, 2>(line, w, weights, y);
-    } else {
+    } else if (w.taps == 4) {
       ResampleRow<S, 4>(line, w, weights, y);
+    } else {
+      ResampleRow<S, 0>(line, w, weights, y);
     }
   });
 }

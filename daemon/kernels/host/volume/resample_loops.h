@@ -18,7 +18,7 @@ namespace tvarant::host {
 // What each coordinate of y is made of.
 struct ResampleAxis {
   int64_t x_size = 0, y_size = 0;
-  int taps = 1;                    // 1, 2 or 4
+  int taps = 1;                    // 1, 2, 4, or more
   const int32_t* at = nullptr;     // [y_size][taps], coordinates of x
   const double* weight = nullptr;  // [y_size][taps]; null: 1
   int64_t x_stride = 0, y_stride = 0;
