@@ -358,6 +358,18 @@ absl::Status TestFft(Bench& bench) {
   return bench.Expect("fft", 2, {2, 0, 2, 0, 2, 0});
 }
 
+absl::Status TestAttention(Bench& bench) {
+  // The second key is masked by its number.
+  RETURN_IF_ERROR(bench.Write(0, std::vector<float>{1, 1, 3, 4}));
+  const std::vector<int64_t> ints = {/*causal=*/1};
+  RETURN_IF_ERROR(bench.Launch(
+      {.kernel = Kernel::kAttention, .scalar = 1, .ints = ints},
+      {bench.Floats(2, {1, 1, 1, 2}), ResolvedOperand()},
+      {bench.Floats(0, {1, 1, 1, 2}), bench.Floats(0, {1, 1, 2, 2}),
+       bench.Floats(0, {1, 1, 2, 2}), ResolvedOperand()}));
+  return bench.Expect("attention", 2, {1, 1});
+}
+
 }  // namespace
 
 absl::Status SelfCheck(TvarantRuntime& runtime, int device) {
@@ -366,7 +378,8 @@ absl::Status SelfCheck(TvarantRuntime& runtime, int device) {
   for (const auto test :
        {TestFillAndCopy, TestPointwise, TestReduce, TestGemm, TestSoftmax,
         TestIndexSelect, TestRandom, TestNorm, TestLoss, TestScan, TestScatter,
-        TestConvolution, TestPool, TestSort, TestDistance, TestFft}) {
+        TestConvolution, TestPool, TestSort, TestDistance, TestFft,
+        TestAttention}) {
     const absl::Status status = test(*bench);
     // A family that the runtime doesn't have is none that it gets wrong.
     if (!absl::IsUnimplemented(status)) RETURN_IF_ERROR(status);

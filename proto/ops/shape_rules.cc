@@ -67,6 +67,8 @@ constexpr OptionalOperands OptionalOf(Kernel kernel) {
       return {.dst = 0, .src = 0b10};
     case Kernel::kGridSampleBackward:
       return {.dst = 0b11, .src = 0};
+    case Kernel::kAttention:
+      return {.dst = 0b10, .src = 0b1000};
     case Kernel::kEmbeddingBag:
       return {.dst = 0b100, .src = 0b1000};
     default:

@@ -25,6 +25,7 @@ CaseList AllCases() {
   AddFftCases(cases);
   AddGridCases(cases);
   AddSegmentCases(cases);
+  AddAttentionCases(cases);
   return cases;
 }
 

@@ -45,6 +45,7 @@ void AddCtcCases(CaseList& cases);
 void AddFftCases(CaseList& cases);
 void AddGridCases(CaseList& cases);
 void AddSegmentCases(CaseList& cases);
+void AddAttentionCases(CaseList& cases);
 
 CaseList AllCases();
 

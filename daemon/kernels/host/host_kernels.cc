@@ -150,6 +150,8 @@ absl::Status RunHostKernel(const HostLaunch& launch, ThreadPool& pool) {
       return RunSegmentReduce(launch, pool);
     case Kernel::kSegmentReduceBackward:
       return RunSegmentReduceBackward(launch, pool);
+    case Kernel::kAttention:
+      return RunAttention(launch, pool);
     case Kernel::kFft:
       return RunFft(launch, pool);
     case Kernel::kInvalid:

@@ -117,6 +117,7 @@ absl::Status RunFractionalMaxPool(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunSegmentReduce(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunSegmentReduceBackward(const HostLaunch& launch,
                                       ThreadPool& pool);
+absl::Status RunAttention(const HostLaunch& launch, ThreadPool& pool);
 absl::Status RunFft(const HostLaunch& launch, ThreadPool& pool);
 
 // The instruction set that the kernels chose: "avx512", "avx2", "baseline".

@@ -111,6 +111,8 @@ absl::Status RunOpenClKernel(KernelContext& context,
       return RunFft(context, launch);
     case Kernel::kWithin:
       return RunWithin(context, launch);
+    case Kernel::kAttention:
+      return RunAttention(context, launch);
     case Kernel::kGemm:
       return RunGemm(context, launch);
     default:

@@ -99,6 +99,7 @@ absl::Status RunEmbeddingRenorm(KernelContext& context,
                                 const ResolvedLaunch& launch);
 absl::Status RunSortRows(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunFft(KernelContext& context, const ResolvedLaunch& launch);
+absl::Status RunAttention(KernelContext& context, const ResolvedLaunch& launch);
 absl::Status RunGemm(KernelContext& context, const ResolvedLaunch& launch);
 
 // Queues the zeroing of memory.

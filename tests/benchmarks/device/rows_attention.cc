@@ -1,5 +1,5 @@
-// Attention: the launches that scaled_dot_product_attention makes on the device
-// today, and the three that are left once the scale is a factor of the product.
+// Attention: PyTorch's composite as launches of the device, the three that are
+// left once the scale is a factor of the product, and the one kernel.
 
 #include <cmath>
 #include <memory>
@@ -60,6 +60,17 @@ class Plan {
     Add(Kernel::kSoftmax, *y, {x}).Ints({2});
     return Status();
   }
+  Status Attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                   double scale) {
+    Tensor y;
+    const Dims sizes{q.sizes[0], q.sizes[1], q.sizes[2], v.sizes[3]};
+    if (Status status = Make(q.dtype, sizes, &y); !status.ok()) return status;
+    launches_.push_back(std::make_shared<LaunchOf>(
+        Kernel::kAttention, std::vector<Tensor>{y, Tensor()},
+        std::vector<Tensor>{q, k, v, Tensor()}));
+    launches_.back()->Ints({0}).params().scalar = scale;
+    return Status();
+  }
   Launches Take() { return std::move(launches_); }
 
  private:
@@ -110,21 +121,38 @@ Status PlanThree(Plan& plan, const Inputs& in, double scale) {
   return status;
 }
 
+Status PlanOne(Plan& plan, const Inputs& in, double scale) {
+  const auto head = [](const Tensor& x) {
+    return x.Reshaped({1, x.sizes[0], x.sizes[1], x.sizes[2]});
+  };
+  return plan.Attention(head(in.q), head(in.k), head(in.v), scale);
+}
+
+struct Way {
+  const char* name;
+  Status (*plan)(Plan& plan, const Inputs& in, double scale);
+};
+constexpr Way kWays[] = {
+    {"composite", [](Plan& plan, const Inputs& in,
+                     double scale) { return PlanComposite(plan, in, scale); }},
+    {"3 launches", PlanThree},
+    {"1 launch", PlanOne},
+};
+
 Row AttentionRow(const char* name, DType dtype, const Shape& shape,
-                 bool composite) {
+                 const Way& way) {
   const double element = static_cast<double>(SizeOf(dtype));
   const int64_t scores = shape.matrices() * shape.queries * shape.keys;
   const int64_t cached = shape.matrices() * shape.keys * shape.width;
-  Row row{
-      .family = "attention",
-      .name = std::string(name) + (composite ? ", composite" : ", 3 launches"),
-      .dtype = dtype,
-      .sizes = {shape.batch, shape.heads, shape.queries, shape.keys,
-                shape.width},
-      .peer = "attention",
-      .flops = 4.0 * static_cast<double>(scores * shape.width),
-      .memory_bytes = static_cast<uint64_t>(
-          static_cast<double>(2 * scores + 6 * cached) * 4)};
+  Row row{.family = "attention",
+          .name = std::string(name) + ", " + way.name,
+          .dtype = dtype,
+          .sizes = {shape.batch, shape.heads, shape.queries, shape.keys,
+                    shape.width},
+          .peer = "attention",
+          .flops = 4.0 * static_cast<double>(scores * shape.width),
+          .memory_bytes = static_cast<uint64_t>(
+              static_cast<double>(2 * scores + 6 * cached) * 4)};
   // One query a head reads every key and value once.
   if (shape.queries == 1) {
     row.bytes = 2.0 * static_cast<double>(cached) * element;
@@ -141,8 +169,7 @@ Row AttentionRow(const char* name, DType dtype, const Shape& shape,
     }
     const double scale = 1 / std::sqrt(static_cast<double>(shape.width));
     if (status.ok()) {
-      status = composite ? PlanComposite(plan, in, scale)
-                         : PlanThree(plan, in, scale);
+      status = way.plan(plan, in, scale);
     }
     if (!status.ok()) return status;
     *turn = [&device, launches = plan.Take()] {
@@ -169,9 +196,9 @@ void AddAttentionRows(const Scale& scale, std::vector<Row>* rows) {
                        : large     ? Shape{8, 32, 1, 8192, 128}
                                    : Shape{1, 12, 1, 8192, 64};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const bool composite : {true, false}) {
-      rows->push_back(AttentionRow("prefill", dtype, prefill, composite));
-      rows->push_back(AttentionRow("decode", dtype, decode, composite));
+    for (const Way& way : kWays) {
+      rows->push_back(AttentionRow("prefill", dtype, prefill, way));
+      rows->push_back(AttentionRow("decode", dtype, decode, way));
     }
   }
 }
