@@ -85,7 +85,7 @@ TEST(ResampleRule, ChecksParameters) {
   EXPECT_EQ(CheckResample(2, 0.5, 0), "");
   EXPECT_EQ(CheckResample(0, 0.5, 0, DType::kUInt8), "");
   EXPECT_THAT(CheckResample(2, 0.5, 0, DType::kUInt8), HasSubstr("dtype"));
-  EXPECT_THAT(CheckResample(6, 0.5, 0), HasSubstr("mode"));
+  EXPECT_THAT(CheckResample(8, 0.5, 0), HasSubstr("mode"));
   EXPECT_THAT(CheckResample(2, -1, 0), HasSubstr("scale"));
   EXPECT_THAT(CheckResample(2, std::numeric_limits<double>::quiet_NaN(), 0),
               HasSubstr("scale"));
