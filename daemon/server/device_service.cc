@@ -258,8 +258,10 @@ grpc::Status DeviceService::RunBulk(
 absl::Status DeviceService::ServeBulk(
     grpc::ServerContext& call, Session& session,
     grpc::ServerReaderWriter<v1::BulkToClient, v1::BulkToDaemon>& io) {
-  ASSIGN_OR_RETURN(auto stream_call,
-                   session.BeginStreamCall([&call] { call.TryCancel(); }));
+  ASSIGN_OR_RETURN(
+      auto stream_call,
+      session.BeginStreamCall([&call] { call.TryCancel(); },
+                              [&call] { return call.IsCancelled(); }));
   RETURN_IF_ERROR(session.bulk().Open(
       [&io](const v1::BulkToClient& message) { return io.Write(message); }));
   absl::Cleanup close = [&session] { session.bulk().Close(); };
@@ -275,7 +277,8 @@ absl::Status DeviceService::ServeBulk(
 
 absl::Status DeviceService::ServeStream(grpc::ServerContext& call,
                                         Session& session, StreamIo& io) {
-  auto stream_call = session.BeginStreamCall([&call] { call.TryCancel(); });
+  auto stream_call = session.BeginStreamCall(
+      [&call] { call.TryCancel(); }, [&call] { return call.IsCancelled(); });
   if (!stream_call.ok()) {
     context_.counters.Add(Counter::kStreamsRefused);
     return stream_call.status();

@@ -115,7 +115,7 @@ absl::Status Session::ReleaseSegments(std::vector<uint64_t> handles,
 }
 
 absl::StatusOr<Session::StreamCall> Session::BeginStreamCall(
-    std::function<void()> cancel) {
+    std::function<void()> cancel, std::function<bool()> is_cancelled) {
   base::MutexLock lock(mutex_);
   if (ended()) return Ended();
   if (calls_.size() >= options_.limits.max_streams) {
@@ -127,7 +127,7 @@ absl::StatusOr<Session::StreamCall> Session::BeginStreamCall(
                    UserClaim::Take(options_.user, Limit::kUserStreams, 1));
   call.session_ = this;
   call.call_ = ++last_call_;
-  calls_.push_back({call.call_, std::move(cancel)});
+  calls_.push_back({call.call_, std::move(cancel), std::move(is_cancelled)});
   return call;
 }
 
@@ -203,7 +203,11 @@ bool Session::End() {
 
 bool Session::IsAbandoned(Clock::time_point now, Clock::duration grace) {
   base::MutexLock lock(mutex_);
-  if (ended() || side_ != nullptr || !calls_.empty()) return false;
+  if (ended() || side_ != nullptr) return false;
+  // A stream that works learns only at the end of its batch that nobody waits.
+  for (const Call& call : calls_) {
+    if (call.is_cancelled == nullptr || !call.is_cancelled()) return false;
+  }
   return opened_streams_ || now - opened_at_ > grace;
 }
 

@@ -109,8 +109,12 @@ class Session {
     int stream_ = -1;
   };
   // RESOURCE_EXHAUSTED beyond the limits of the session and its user;
-  // UNAVAILABLE when the session has ended.
-  absl::StatusOr<StreamCall> BeginStreamCall(std::function<void()> cancel);
+  // UNAVAILABLE when the session has ended. `is_cancelled` tells that the
+  // client has given the call up; both may be called until the StreamCall's
+  // end.
+  absl::StatusOr<StreamCall> BeginStreamCall(
+      std::function<void()> cancel,
+      std::function<bool()> is_cancelled = nullptr);
 
   // Ends the session. True for the first call.
   bool End();
@@ -119,7 +123,8 @@ class Session {
   const std::atomic<bool>& ended_flag() const { return ended_; }
 
   // True if the session should end by itself: no side connection, and either
-  // its last stream has ended or it never had one and is older than `grace`.
+  // its last stream has ended, or been given up by a client that has died, or
+  // it never had one and is older than `grace`.
   bool IsAbandoned(Clock::time_point now, Clock::duration grace);
   bool opened_streams();
 
@@ -136,6 +141,7 @@ class Session {
   struct Call {
     uint64_t id;
     std::function<void()> cancel;
+    std::function<bool()> is_cancelled;  // may be null
   };
 
   Session(SessionOptions options, TvarantRuntime& runtime, BusyTracker& busy,
