@@ -24,7 +24,8 @@ readonly GLIBC='^(ld-linux.*|linux-vdso|lib(c|m|dl|pthread|rt|resolv|util|mvec|a
 readonly FALLBACK='^lib(stdc\+\+|gcc_s|OpenCL)\.so'
 readonly HEADERS=(
   client/client.h proto/base/dtype.h proto/ops/kernels.inc proto/ops/op_ids.h
-  proto/ops/pointwise_ops.inc proto/ops/program.h proto/wire/launch_params.h
+  proto/ops/pointwise_ops.inc proto/ops/program.h proto/ops/data_checks.h
+  proto/ops/data_checks.inc proto/wire/launch_params.h
 )
 readonly SOURCES=(
   LICENSE version.txt torch_plugin python/torch_tvarant

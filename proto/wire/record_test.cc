@@ -305,7 +305,7 @@ TEST(RecordTest, NamesTheFault) {
   constexpr size_t kHead = sizeof(RecordHead);
   constexpr size_t kFirstOperand = kHead + sizeof(LaunchHead) + 5 * 8;
   EXPECT_EQ(error_at(4, 0), "record: unknown kind");
-  EXPECT_EQ(error_at(4, 11), "record: unknown kind");
+  EXPECT_EQ(error_at(4, 13), "record: unknown kind");
   EXPECT_EQ(error_at(5, 2), "record: unknown version");
   EXPECT_EQ(error_at(6, 1), "record: reserved field is not 0");
   EXPECT_EQ(error_at(0, 12), "record: bad size");

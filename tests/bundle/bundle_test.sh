@@ -129,6 +129,15 @@ plugin_sources() {
     deploy/quickstart/digits.py deploy/wheel.py; do
     [[ -f $bundle/src/$file ]] || return 1
   done
+  # Every file of ours that they or the headers include.
+  while read -r file; do
+    [[ -f $bundle/include/$file || -f $bundle/src/$file ]] ||
+      { echo "missing: $file" && return 1; }
+  done < <(
+    grep -rhoE '^#include "(client|proto|torch_plugin)/[^"]+"' \
+      --include='*.h' --include='*.cc' --include='*.inc' \
+      "$bundle/src" "$bundle/include" | cut -d '"' -f 2 | sort -u
+  )
   "$bundle/build_plugin.sh" --help
 }
 

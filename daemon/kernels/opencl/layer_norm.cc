@@ -1,6 +1,7 @@
 // layer_norm over the rows of a matrix, and its gradients.
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -72,7 +73,7 @@ class Norm {
     const LineShape lines = ChooseLines();
     KernelCall call(context_, kLayerNormCl,
                     keep_ > 0 ? "layer_norm_rows" : "layer_norm_long",
-                    RowOptions());
+                    RowOptions({&x, &weight, &bias, &y}));
     call.Operand(y).Operand(mean).Operand(rstd);
     call.Operand(x).Operand(weight).Operand(bias);
     call.Long(rows_).Long(n_);
@@ -118,7 +119,7 @@ class Norm {
     KernelCall call(
         context_, kLayerNormCl,
         keep_ > 0 ? "layer_norm_backward_rows" : "layer_norm_backward_long",
-        RowOptions());
+        RowOptions({&dy, &x, &weight, &dx}));
     call.Operand(dx).Operand(dy).Operand(x);
     call.Operand(mean).Operand(rstd).Operand(weight);
     call.Long(rows_).Long(n_);
@@ -169,9 +170,16 @@ class Norm {
                         keep_ > 0 ? keep_ : kMaxKeep);
   }
 
-  std::string RowOptions() const {
+  std::string RowOptions(
+      std::initializer_list<const ResolvedOperand*> tensors) const {
+    bool by_vectors = n_ % 4 == 0;
+    for (const ResolvedOperand* tensor : tensors) {
+      if (!IsPresent(*tensor)) continue;
+      by_vectors &= ColumnStep(*tensor) == 1 && RowStep(*tensor) % 4 == 0 &&
+                    AlignedBy4(*tensor);
+    }
     std::string options = options_;
-    AddKeep(keep_, false, &options);
+    AddKeep(keep_, by_vectors, &options);
     return options;
   }
 

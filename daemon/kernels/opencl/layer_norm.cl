@@ -1,14 +1,12 @@
 // layer_norm over the rows of a matrix, and its gradients.
 //
 // -DT: x (and dy); -DOT: y or dx; -DST: mean and rstd; -DWT: weight and bias,
-// or their gradients. With -DKEEP=n an item keeps up to n elements of its row,
-// so that memory is read once.
+// or their gradients. With -DKEEP=n an item keeps up to n elements of its row
+// (see prelude.cl), so that memory is read once.
 
 typedef ACC(T) real;
 
 #ifdef KEEP
-#define NUMBER(j) ((long)line + (j)*height)
-
 __kernel void layer_norm_rows(gptr y, long y_offset, gptr mean,
                               long mean_offset, gptr rstd, long rstd_offset,
                               gcptr x, long x_offset, gcptr weight,
@@ -24,13 +22,10 @@ __kernel void layer_norm_rows(gptr y, long y_offset, gptr mean,
   x += x_offset;
   y += y_offset;
   real v[KEEP];
-  real sum = 0;
 #pragma unroll
-  for (int j = 0; j < KEEP; ++j) {
-    const long i = NUMBER(j);
-    v[j] = live && i < n ? LOAD(T, x, row * x_row + i * x_step) : 0;
-    sum += v[j];
-  }
+  FOR_KEPT{LOAD_KEPT(T, v, x, row * x_row, x_step, 0)} real sum = 0;
+#pragma unroll
+  for (int j = 0; j < KEEP; ++j) sum += v[j];
   TV_JOIN_LINE(lanes, sum, height, TV_ADD);
   const real m = sum / (real)n;
   // Two passes: no cancellation between large squares.
@@ -38,7 +33,7 @@ __kernel void layer_norm_rows(gptr y, long y_offset, gptr mean,
 #pragma unroll
   for (int j = 0; j < KEEP; ++j) {
     const real d = v[j] - m;
-    squares += NUMBER(j) < n ? d * d : 0;
+    squares += INDEX(j) < n ? d * d : 0;
   }
   TV_JOIN_LINE(lanes, squares, height, TV_ADD);
   const real r = 1 / sqrt(squares / (real)n + eps);
@@ -47,15 +42,25 @@ __kernel void layer_norm_rows(gptr y, long y_offset, gptr mean,
     STORE(ST, mean + mean_offset, row * mean_step, m);
     STORE(ST, rstd + rstd_offset, row * rstd_step, r);
   }
+  weight += weight_offset;
+  bias += bias_offset;
+  real w[KEEP];
 #pragma unroll
-  for (int j = 0; j < KEEP; ++j) {
-    const long i = NUMBER(j);
-    if (i >= n) continue;
-    real h = (v[j] - m) * r;
-    if (has_weight) h *= LOAD(WT, weight + weight_offset, i * weight_step);
-    if (has_bias) h += LOAD(BT, bias + bias_offset, i * bias_step);
-    STORE(OT, y, row * y_row + i * y_step, h);
+  for (int j = 0; j < KEEP; ++j) v[j] = (v[j] - m) * r;
+  if (has_weight) {
+#pragma unroll
+    FOR_KEPT { LOAD_KEPT(WT, w, weight, 0L, weight_step, 0) }
+#pragma unroll
+    for (int j = 0; j < KEEP; ++j) v[j] *= w[j];
   }
+  if (has_bias) {
+#pragma unroll
+    FOR_KEPT { LOAD_KEPT(BT, w, bias, 0L, bias_step, 0) }
+#pragma unroll
+    for (int j = 0; j < KEEP; ++j) v[j] += w[j];
+  }
+#pragma unroll
+  FOR_KEPT { STORE_KEPT(OT, v, y, row * y_row, y_step) }
 }
 
 __kernel void layer_norm_backward_rows(
@@ -72,32 +77,37 @@ __kernel void layer_norm_backward_rows(
   dy += dy_offset;
   const real m = live ? LOAD(ST, mean + mean_offset, row * mean_step) : 0;
   const real r = live ? LOAD(ST, rstd + rstd_offset, row * rstd_step) : 0;
+  weight += weight_offset;
   real g[KEEP], h[KEEP];
+#pragma unroll
+  FOR_KEPT {
+    LOAD_KEPT(T, g, dy, row * dy_row, dy_step, 0)
+    LOAD_KEPT(T, h, x, row * x_row, x_step, 0)
+  }
+  if (has_weight) {
+    real w[KEEP];
+#pragma unroll
+    FOR_KEPT { LOAD_KEPT(WT, w, weight, 0L, weight_step, 0) }
+#pragma unroll
+    for (int j = 0; j < KEEP; ++j) g[j] *= w[j];
+  }
+  // What is beyond the row has g 0, so that its h counts nowhere.
   real sum_g = 0, sum_gh = 0;
 #pragma unroll
   for (int j = 0; j < KEEP; ++j) {
-    const long i = NUMBER(j);
-    g[j] = h[j] = 0;
-    if (live && i < n) {
-      g[j] = LOAD(T, dy, row * dy_row + i * dy_step);
-      if (has_weight) g[j] *= LOAD(WT, weight + weight_offset, i * weight_step);
-      h[j] = (LOAD(T, x, row * x_row + i * x_step) - m) * r;
-    }
+    h[j] = (h[j] - m) * r;
     sum_g += g[j];
-    sum_gh += g[j] * h[j];
+    sum_gh += INDEX(j) < n ? g[j] * h[j] : 0;
   }
   TV_JOIN_LINE(lanes, sum_g, height, TV_ADD);
   TV_JOIN_LINE(lanes, sum_gh, height, TV_ADD);
   sum_g /= (real)n;
   sum_gh /= (real)n;
+  dx += dx_offset;
 #pragma unroll
-  for (int j = 0; j < KEEP; ++j) {
-    const long i = NUMBER(j);
-    if (live && i < n) {
-      STORE(OT, dx + dx_offset, row * dx_row + i * dx_step,
-            r * (g[j] - sum_g - h[j] * sum_gh));
-    }
-  }
+  for (int j = 0; j < KEEP; ++j) g[j] = r * (g[j] - sum_g - h[j] * sum_gh);
+#pragma unroll
+  FOR_KEPT { STORE_KEPT(OT, g, dx, row * dx_row, dx_step) }
 }
 #else
 __kernel void layer_norm_long(gptr y, long y_offset, gptr mean,

@@ -9,6 +9,10 @@ namespace {
 
 // Elements that make an item worth having.
 constexpr int64_t kPerItem = 4;
+// Elements of each item where there are rows enough. On an H200, sums of rows
+// of 4096 floats took 1.6 times as long with 16.
+constexpr int64_t kPerItemOfRow = 64;
+constexpr int64_t kMinHeight = 32;
 // Elements of each item in a piece, at least.
 constexpr int64_t kPerItemOfPiece = 16;
 // Neighbouring rows that share cache lines.
@@ -16,6 +20,11 @@ constexpr int64_t kMinWidth = 32;
 
 int64_t Groups(int64_t rows, int64_t width) {
   return (rows + width - 1) / width;
+}
+
+// Items for a row when each takes so many elements of it.
+int64_t HeightFor(int64_t count, int64_t per_item, int64_t group) {
+  return std::min(group, PowerOfTwoFrom((count + per_item - 1) / per_item));
 }
 
 }  // namespace
@@ -38,9 +47,15 @@ LineShape LinesOf(const DeviceTraits& traits, int64_t rows, int64_t count,
       width /= 2;
     }
   } else {
-    const int64_t height =
-        std::min(group, PowerOfTwoFrom((count + kPerItem - 1) / kPerItem));
-    width = group / height;
+    // Where there are rows enough, fewer items for each: to join what they
+    // found takes longer than to find it.
+    int64_t per_item = kPerItem;
+    while (!traits.is_cpu && per_item < kPerItemOfRow) {
+      const int64_t height = HeightFor(count, 2 * per_item, group);
+      if (height < kMinHeight || Groups(rows, group / height) < enough) break;
+      per_item *= 2;
+    }
+    width = group / HeightFor(count, per_item, group);
   }
   lines.height = static_cast<int>(group / width);
   const int64_t groups = Groups(rows, width);

@@ -57,6 +57,14 @@ TEST(LinesTest, FewLongRowsAreCut) {
   EXPECT_EQ(LinesOf(traits, 1, 1000, false).pieces, 1);
 }
 
+TEST(LinesTest, ManyRowsHaveFewItemsEach) {
+  const DeviceTraits traits = TraitsOf(256, 132);
+  EXPECT_EQ(LinesOf(traits, 32768, 4096, false).height, 64);
+  EXPECT_EQ(LinesOf(traits, 32768, 1000, false).height, 32);
+  EXPECT_EQ(LinesOf(traits, 32768, 100, false).height, 32);
+  EXPECT_EQ(LinesOf(traits, 300, 4096, false).height, 256);
+}
+
 TEST(LinesTest, KeepsWhatFits) {
   const DeviceTraits traits = TraitsOf(256, 132);
   EXPECT_EQ(KeepOf(traits, 8192, 1000, false), 4);

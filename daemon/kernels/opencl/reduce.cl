@@ -144,6 +144,12 @@ static inline value_t summand(value_t x, int mode) {
 }
 #endif
 
+#if defined(GATHER_SUM) && defined(T_FLOAT)
+static inline float float_summand(float x, int mode) {
+  return mode == 0 ? x : mode == 2 ? fabs(x) : (x == x ? x : 0);
+}
+#endif
+
 // Element x, the k-th of its output.
 static inline void take(State* s, ACC(T) x, long k, int mode, wide p) {
 #if defined(GATHER_SUM)
@@ -184,6 +190,15 @@ static inline void take(State* s, ACC(T) x, long k, int mode, wide p) {
 static inline void take4(State* s, ACC(T) x0, ACC(T) x1, ACC(T) x2, ACC(T) x3,
                          long k, long step, int mode, wide p) {
 #if defined(GATHER_SUM)
+#if defined(T_FLOAT) && !defined(T_F64)
+  // Two additions of floats lose little, and conversions to double take longer
+  // than memory does. Squares may be too large for a float.
+  if (mode != 3) {
+    s->value += (value_t)((float_summand(x0, mode) + float_summand(x1, mode)) +
+                          (float_summand(x2, mode) + float_summand(x3, mode)));
+    return;
+  }
+#endif
   s->value += (summand(x0, mode) + summand(x1, mode)) +
               (summand(x2, mode) + summand(x3, mode));
 #elif defined(GATHER_MOMENTS)

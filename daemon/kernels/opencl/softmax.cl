@@ -1,49 +1,13 @@
 // softmax, log_softmax and their gradients, row by row.
 //
 // -DT, -DOT (and -DYT, of y, for gradients): types in memory. With -DKEEP=n an
-// item keeps up to n elements of its row, so that memory is read once; with
-// -DVEC they are read and written by vectors of four. The kernels that end in
-// _long take rows of any length and read them twice.
+// item keeps up to n elements of its row (see prelude.cl), so that memory is
+// read once. The kernels that end in _long take rows of any length and read
+// them twice.
 
 typedef ACC(T) real;
 
 #ifdef KEEP
-// Elements of an item come one by one, or in fours; INDEX is the number in the
-// row of its j-th.
-#ifdef VEC
-#define AT_ONCE 4
-#define INDEX(j) (4L * (line + (j) / 4 * height))
-#define VEC4(X) TV_CAT(vec4_, X)
-#define VEC4_AT(X, p, at, j) ((p) + ((at) + INDEX(j)) * sizeof(MEM(X)))
-#define LOAD_KEPT(X, v, p, at, step, other)                              \
-  if (live && INDEX(j) < n) {                                            \
-    const VEC4(X) four = *(const __global VEC4(X)*)VEC4_AT(X, p, at, j); \
-    v[j] = TV_CAT(unpack_, X)(four.x);                                   \
-    v[j + 1] = TV_CAT(unpack_, X)(four.y);                               \
-    v[j + 2] = TV_CAT(unpack_, X)(four.z);                               \
-    v[j + 3] = TV_CAT(unpack_, X)(four.w);                               \
-  } else {                                                               \
-    v[j] = v[j + 1] = v[j + 2] = v[j + 3] = other;                       \
-  }
-#define STORE_KEPT(X, v, p, at, step)                \
-  if (live && INDEX(j) < n) {                        \
-    VEC4(X) four;                                    \
-    four.x = TV_CAT(pack_, X)(v[j]);                 \
-    four.y = TV_CAT(pack_, X)(v[j + 1]);             \
-    four.z = TV_CAT(pack_, X)(v[j + 2]);             \
-    four.w = TV_CAT(pack_, X)(v[j + 3]);             \
-    *(__global VEC4(X)*)VEC4_AT(X, p, at, j) = four; \
-  }
-#else
-#define AT_ONCE 1
-#define INDEX(j) ((long)line + (j)*height)
-#define LOAD_KEPT(X, v, p, at, step, other) \
-  v[j] = live && INDEX(j) < n ? LOAD(X, p, (at) + INDEX(j) * (step)) : other;
-#define STORE_KEPT(X, v, p, at, step) \
-  if (live && INDEX(j) < n) STORE(X, p, (at) + INDEX(j) * (step), v[j]);
-#endif
-#define FOR_KEPT for (int j = 0; j < KEEP; j += AT_ONCE)
-
 #ifndef YT
 __kernel void softmax_rows(gptr y, long y_offset, gcptr x, long x_offset,
                            Rows rows, long num_rows, long n, long y_step,

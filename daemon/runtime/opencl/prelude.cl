@@ -223,3 +223,43 @@ static inline void row_at(const Rows* rows, long i, long* at) {
     i = next;
   }
 }
+
+// Row kernels with -DKEEP=n: an item keeps up to n elements of its row in `v`,
+// one by one or, with -DVEC, in fours. INDEX is the number in the row of its
+// j-th element (with VEC, of the first of its four). They use the names live
+// (there is such a row), line, height and n (elements of a row).
+#ifdef KEEP
+#ifdef VEC
+#define AT_ONCE 4
+#define INDEX(j) (4L * (line + (j) / 4 * height))
+#define VEC4(X) TV_CAT(vec4_, X)
+#define VEC4_AT(X, p, at, j) ((p) + ((at) + INDEX(j)) * sizeof(MEM(X)))
+#define LOAD_KEPT(X, v, p, at, step, other)                              \
+  if (live && INDEX(j) < n) {                                            \
+    const VEC4(X) four = *(const __global VEC4(X)*)VEC4_AT(X, p, at, j); \
+    v[j] = TV_CAT(unpack_, X)(four.x);                                   \
+    v[j + 1] = TV_CAT(unpack_, X)(four.y);                               \
+    v[j + 2] = TV_CAT(unpack_, X)(four.z);                               \
+    v[j + 3] = TV_CAT(unpack_, X)(four.w);                               \
+  } else {                                                               \
+    v[j] = v[j + 1] = v[j + 2] = v[j + 3] = other;                       \
+  }
+#define STORE_KEPT(X, v, p, at, step)                \
+  if (live && INDEX(j) < n) {                        \
+    VEC4(X) four;                                    \
+    four.x = TV_CAT(pack_, X)(v[j]);                 \
+    four.y = TV_CAT(pack_, X)(v[j + 1]);             \
+    four.z = TV_CAT(pack_, X)(v[j + 2]);             \
+    four.w = TV_CAT(pack_, X)(v[j + 3]);             \
+    *(__global VEC4(X)*)VEC4_AT(X, p, at, j) = four; \
+  }
+#else
+#define AT_ONCE 1
+#define INDEX(j) ((long)line + (j)*height)
+#define LOAD_KEPT(X, v, p, at, step, other) \
+  v[j] = live && INDEX(j) < n ? LOAD(X, p, (at) + INDEX(j) * (step)) : other;
+#define STORE_KEPT(X, v, p, at, step) \
+  if (live && INDEX(j) < n) STORE(X, p, (at) + INDEX(j) * (step), v[j]);
+#endif
+#define FOR_KEPT for (int j = 0; j < KEEP; j += AT_ONCE)
+#endif
