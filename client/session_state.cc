@@ -254,15 +254,25 @@ Status SessionState::ReleaseSegments(const uint64_t* segments, int count) {
 Result<StagingRing*> SessionState::Staging(uint64_t bytes) {
   if (side_ == nullptr) return static_cast<StagingRing*>(nullptr);
   base::MutexLock lock(staging_mutex_);
-  const bool large = bytes > kSmallStagingBytes / 4;
-  std::unique_ptr<StagingRing>& ring = large ? large_staging_ : small_staging_;
-  if (ring == nullptr) {
-    Result<std::unique_ptr<StagingRing>> made =
-        MakeStaging(large ? kLargeStagingBytes : kSmallStagingBytes);
-    if (!made.ok()) return made.status();
-    ring = std::move(made.value());
+  // A full device must not keep anybody from reading what is on it: where there
+  // is no room for a ring, a smaller one serves, or messages.
+  if (bytes > kSmallStagingBytes / 4) {
+    const Status status = MakeRing(kLargeStagingBytes, &large_staging_);
+    if (status.ok()) return large_staging_.get();
+    if (status.code() != Code::kResourceExhausted) return status;
   }
-  return ring.get();
+  const Status status = MakeRing(kSmallStagingBytes, &small_staging_);
+  if (status.ok()) return small_staging_.get();
+  if (status.code() != Code::kResourceExhausted) return status;
+  return static_cast<StagingRing*>(nullptr);
+}
+
+Status SessionState::MakeRing(uint64_t size_bytes,
+                              std::unique_ptr<StagingRing>* ring) {
+  if (*ring != nullptr) return Status();
+  Result<std::unique_ptr<StagingRing>> made = MakeStaging(size_bytes);
+  if (made.ok()) *ring = std::move(made.value());
+  return made.status();
 }
 
 Result<base::UniqueFd> SessionState::ReceiveStaging(uint64_t handle,

@@ -88,6 +88,9 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   // Memory of the daemon for bytes of ours, under a new handle.
   Result<base::UniqueFd> ReceiveStaging(uint64_t handle, uint64_t size_bytes);
   Result<std::unique_ptr<StagingRing>> MakeStaging(uint64_t size_bytes);
+  // Makes it unless it is there.
+  Status MakeRing(uint64_t size_bytes, std::unique_ptr<StagingRing>* ring)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(staging_mutex_);
 
   SessionContext context_;
   DeviceProperties properties_;

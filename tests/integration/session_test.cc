@@ -210,6 +210,27 @@ TEST_P(SessionTest, OutOfMemoryIsSynchronousAndPasses) {
   EXPECT_TRUE(session->CreateSegment(1 << 20, nullptr).ok());
 }
 
+TEST_P(SessionTest, AFullDeviceCanBeReadAndWritten) {
+  constexpr uint64_t kPart = 8 << 20;
+  auto session = Connect();
+  auto stream = Value(session->CreateStream());
+  std::vector<uint64_t> segments;
+  for (;;) {
+    const auto made = session->CreateSegment(kPart, nullptr);
+    if (!made.ok()) break;
+    segments.push_back(made.value());
+  }
+  ASSERT_EQ(segments.size(), 32u);
+  const std::vector<char> bytes = Pattern(kPart, 4);
+  for (const uint64_t size : {uint64_t{100}, uint64_t{100} << 10, kPart}) {
+    EXPECT_STATUS_OK(
+        stream->Upload(segments[7], 0, bytes.data(), size).status());
+    std::vector<char> read(size);
+    EXPECT_STATUS_OK(stream->Download(segments[7], 0, read.data(), size));
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), bytes.begin()));
+  }
+}
+
 TEST_P(SessionTest, BadRangesLatchAndPass) {
   auto session = Connect();
   auto stream = Value(session->CreateStream());
