@@ -251,10 +251,11 @@ TVARANT_INLINE Vec<T> operator/(Vec<T> a, Vec<T> b) {
 // library's cost more than the arithmetic. NaN goes through, results vanish and
 // overflow as they should.
 TVARANT_INLINE Vec<float> Exp(Vec<float> x) {
-  // Beyond these the result is 0 or infinite. max and min give their second
-  // operand where one is NaN.
-  const __m512 v = _mm512_min_ps(_mm512_set1_ps(89.0f),
-                                 _mm512_max_ps(_mm512_set1_ps(-104.0f), x.v));
+  // Beyond these the result is 0 or infinite. min gives its second operand
+  // where one is NaN. To come to 0 by underflow would take 100 times as long.
+  const __mmask16 is_there =
+      _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(-104.0f), _CMP_NLT_UQ);
+  const __m512 v = _mm512_maskz_min_ps(is_there, _mm512_set1_ps(89.0f), x.v);
   const __m512 k = _mm512_roundscale_ps(
       _mm512_mul_ps(v, _mm512_set1_ps(1.4426950408889634f)),
       _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -267,7 +268,8 @@ TVARANT_INLINE Vec<float> Exp(Vec<float> x) {
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.66665182e-1f));
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
   p = _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r);
-  return {_mm512_scalef_ps(_mm512_add_ps(p, _mm512_set1_ps(1.0f)), k)};
+  return {_mm512_maskz_scalef_ps(is_there,
+                                 _mm512_add_ps(p, _mm512_set1_ps(1.0f)), k)};
 }
 TVARANT_INLINE Vec<double> Exp(Vec<double> x) {
   return {Sleef_expd8_u10avx512f(x.v)};

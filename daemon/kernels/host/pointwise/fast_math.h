@@ -49,13 +49,16 @@ TVARANT_ELEMENT SplitExp FastSplitExp(float x) {
 }
 
 TVARANT_ELEMENT float FastExp(float x) {
-  // Beyond these the result is 0 or infinite, and n stays small.
-  x = sel(x < -104.0f, -104.0f, x);
+  // Beyond these the result is 0 or infinite, and n stays small. To come to 0
+  // by underflow would take a processor 100 times as long.
+  const bool is_gone = x < -104.0f;
+  x = Blend(is_gone, 0.0f, x);
   x = sel(x > 89.0f, 89.0f, x);
   const SplitExp split = FastSplitExp(x);
   // In two steps: 2^n alone may be out of range.
   const int32_t half = split.n >> 1;
-  return split.fraction * PowerOfTwo(half) * PowerOfTwo(split.n - half);
+  return Blend(is_gone, 0.0f,
+               split.fraction * PowerOfTwo(half) * PowerOfTwo(split.n - half));
 }
 
 // e^x for x where e^x is neither infinite nor denormal: |x| <= 87, or NaN.
