@@ -42,16 +42,23 @@ Code ToCode(grpc::StatusCode code) {
   }
 }
 
-grpc::ChannelArguments Arguments() {
+grpc::ChannelArguments CommonArguments(int keepalive_time_ms,
+                                       int keepalive_timeout_ms) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_time_ms);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return arguments;
+}
+
+grpc::ChannelArguments LocalArguments() {
+  grpc::ChannelArguments arguments =
+      CommonArguments(kKeepaliveTimeMs, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Probing the bandwidth-delay product costs pings; a local socket has none.
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
@@ -61,14 +68,8 @@ grpc::ChannelArguments Arguments() {
 // Between machines the window must hold what is under way, which gRPC learns
 // from the bandwidth and delay that it measures.
 grpc::ChannelArguments RemoteArguments() {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kRemoteKeepaliveTimeMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kRemoteKeepaliveTimeoutMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  grpc::ChannelArguments arguments =
+      CommonArguments(kRemoteKeepaliveTimeMs, kRemoteKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   return arguments;
 }
@@ -100,7 +101,7 @@ Result<std::unique_ptr<Rpc>> Rpc::Connect(const Endpoint& endpoint,
   // gRPC owns the descriptor from here on.
   rpc->stub_ =
       v1::DeviceService::NewStub(grpc::CreateCustomInsecureChannelFromFd(
-          "tvarantd", fd.value().release(), Arguments()));
+          "tvarantd", fd.value().release(), LocalArguments()));
   return rpc;
 }
 
@@ -167,7 +168,7 @@ Result<std::unique_ptr<Rpc::Stub>> Rpc::MakeBulkStub(Deadline deadline) const {
   Result<base::UniqueFd> fd = endpoint_.Connect(deadline);
   if (!fd.ok()) return fd.status();
   return v1::DeviceService::NewStub(grpc::CreateCustomInsecureChannelFromFd(
-      "tvarantd", fd.value().release(), Arguments()));
+      "tvarantd", fd.value().release(), LocalArguments()));
 }
 
 Status Rpc::Lost(const std::string& why) const {

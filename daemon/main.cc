@@ -132,17 +132,6 @@ void RaiseDescriptorLimit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// A private daemon's socket lies in a folder that its parent made for it and
-// can't remove when it was killed. Removed only if nothing else is in there.
-void RemoveFolders(const std::vector<std::string>& endpoints) {
-  for (const std::string& endpoint : endpoints) {
-    const size_t begin = endpoint.find('/');
-    const size_t end = endpoint.rfind('/');
-    if (begin == std::string::npos || end <= begin) continue;
-    ::rmdir(endpoint.substr(begin, end - begin).c_str());
-  }
-}
-
 // A private daemon's socket stands in a folder made for it, which nobody else
 // removes when its client was killed. Fails, rightly, unless it is empty.
 void RemoveSocketFolders(const Options& options) {
@@ -220,7 +209,6 @@ absl::Status Serve(const Options& options, const std::vector<std::string>& args,
   notifier.Stopping(drain_limit + kEndLimit);
   server->Drain(drain_limit);
   if (options.exit_with_parent != 0) RemoveSocketFolders(options);
-  if (options.exit_with_parent != 0) RemoveFolders(options.listen);
   LogKernels(*runtime);
   spdlog::info("event=stopped");
   return absl::OkStatus();

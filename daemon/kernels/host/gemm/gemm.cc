@@ -26,7 +26,7 @@ constexpr int64_t kMaxTileRows = 1024;
 constexpr int64_t kMaxTileCols = 2048;
 
 // While others are at the device, a tile should not keep them waiting for much
-// longer than a millisecond. Measured in docs/architecture.md.
+// longer than a millisecond.
 constexpr int64_t kNeighbourTileRows = 256;
 constexpr int64_t kNeighbourTileProducts = 1 << 26;
 
